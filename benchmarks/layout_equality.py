@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 
 from tests.worker.extras.layouts.every_layout import MODELS, every_layout
-from tests.worker.extras.layouts.runs import Results, run
+from tests.worker.extras.layouts.runs import run
+from tests.worker.trial_series import Results
 
 
 def loss_error(results: Results) -> float:

@@ -15,6 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from scalecurve_api.spec.trial import TrialSpec
+from tests.worker.ports import free_port
 from tests.worker.worker_ranks import SCRIPTS, rank_environment
 
 SECONDS = 900
@@ -43,13 +45,22 @@ def _stop(server: subprocess.Popen[str]) -> None:
             os.killpg(server.pid, signal.SIGKILL)
 
 
-def fork_ranks(out: Path, workers: int, script: Path, **environment: str) -> None:
-    """Run a script on every rank to its end, and show what the ranks printed when one of them fails."""
+def fork_ranks(
+    out: Path,
+    workers: int,
+    script: Path,
+    *arguments: str,
+    trial: TrialSpec | None = None,
+    fails: bool = False,
+    **environment: str,
+) -> str:
+    """Run a script on every rank to its end, and return what the ranks printed; show it when they end otherwise."""
     log, server = out / "ranks.log", _server()
     request = {
         "script": str(script),
+        "arguments": arguments,
         "workers": workers,
-        "environment": rank_environment(out, None, **environment),
+        "environment": rank_environment(out, trial, **environment),
         "log": str(log),
     }
     assert server.stdin is not None
@@ -64,4 +75,10 @@ def fork_ranks(out: Path, workers: int, script: Path, **environment: str) -> Non
         # An answer that comes later must not be taken for the next one's.
         _stop(server)
         raise
-    assert status == "0", f"exit {status}\n{log.read_text()}"
+    assert (status != "0") == fails, f"exit {status}\n{log.read_text()}"
+    return log.read_text()
+
+
+def rendezvous() -> dict[str, str]:
+    """Where ranks meet that look for torchrun's address."""
+    return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}

@@ -1,16 +1,11 @@
-"""Trials of strategy mesh one after another in the same ranks, right or with a fault; a folder for each.
+"""Trials of strategy mesh one after another in the same ranks, right or with a fault."""
 
-CASES is a JSON list of [name, fault, trial].
-"""
-
-import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from series import run_series
 from torch.distributed.fsdp import FSDPModule
 
 from scalecurve_api.spec.trial import TrialSpec
@@ -18,7 +13,6 @@ from scalecurve_worker.extras.layouts import experts, program, tensor, updates
 from scalecurve_worker.extras.layouts.layout import LaidOut
 from scalecurve_worker.torch.program import run
 
-OUT = Path(os.environ["SCALECURVE_OUT"])
 ACCUMULATE, PIPELINE = updates.LayoutTrainer._accumulate, updates.LayoutTrainer._pipeline
 SYNC = FSDPModule.set_requires_gradient_sync
 
@@ -56,10 +50,9 @@ def broken(fault: str) -> Iterator[None]:
         yield
 
 
-# Without MASTER_ADDR the ranks of each trial meet in that trial's folder.
-for name, fault, wire in json.loads(os.environ["CASES"]):
-    os.environ["SCALECURVE_OUT"] = str(OUT / name)
-    os.environ["SCALECURVE_TRIAL"] = json.dumps(wire)
-    (OUT / name).mkdir(exist_ok=True)
+def run_case(fault: str, trial: TrialSpec) -> None:
     with broken(fault):
-        run(TrialSpec.model_validate(wire))
+        run(trial)
+
+
+run_series(run_case)

@@ -1,17 +1,15 @@
-"""Norms that the meter sees in forked ranks, against gradients worked out one by one. Exits with how many are wrong."""
+"""Norms that the meter sees, against gradients worked out one by one. Exits with 1 where they differ.
+
+noise_meter.py PARTS
+"""
 
 from __future__ import annotations
 
 import math
-import os
-import sys
-import tempfile
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
-from torch._C._distributed_c10d import FileStore
 from torch.nn.parallel import DistributedDataParallel
 
 from scalecurve_api.programs.workload import Precision
@@ -20,6 +18,7 @@ from scalecurve_worker.torch.noise_meter import NoiseMeter
 from scalecurve_worker.torch.strategies import WrappedModel
 from scalecurve_worker.torch.training import Trainer
 from scalecurve_worker.training.noise_scale import estimate
+from tests.worker.scripts.gloo_ranks import check
 
 BATCH, STEPS, CPU = 12, 4, torch.device("cpu")
 
@@ -56,8 +55,7 @@ def wanted(world: int, parts: int) -> Any:
     return estimate(1, few, BATCH * world, small, large)
 
 
-def rank_of(rank: int, world: int, parts: int, folder: str) -> bool:
-    dist.init_process_group("gloo", store=FileStore(f"{folder}/store", world), rank=rank, world_size=world)
+def sees_the_norms(rank: int, world: int, parts: int) -> bool:
     wrapped = DistributedDataParallel(model(), gradient_as_bucket_view=True)
     # A rate of zero keeps the parameters.
     spread = WrappedModel(wrapped, "ddp", torch.optim.SGD(wrapped.parameters(), lr=0.0), wrapped.no_sync)
@@ -76,21 +74,8 @@ def rank_of(rank: int, world: int, parts: int, folder: str) -> bool:
         right &= row.large_batch == BATCH * world
         if not right:
             print(rank, row, truth, flush=True)
-    dist.destroy_process_group()
     return right
 
 
-def main(world: int, parts: int) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        children = []
-        for rank in range(world):
-            child = os.fork()
-            if child == 0:
-                torch.set_num_threads(1)
-                os._exit(0 if rank_of(rank, world, parts, folder) else 1)
-            children.append(child)
-        return sum(os.waitpid(child, 0)[1] != 0 for child in children)
-
-
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))
+    check(sees_the_norms)

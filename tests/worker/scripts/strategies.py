@@ -1,22 +1,22 @@
-"""Trials of the built-in program one after another in the same ranks, right or with a fault; a folder for each.
+"""Trials of the built-in program one after another in the same ranks, right or with a fault.
 
-CASES is a JSON list of [name, fault, trial]. What a fault breaks is put back before the next trial.
+What a fault breaks is put back before the next trial.
 """
 
 import copy
 import importlib.util
-import json
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
 import torch.distributed as dist
+from parameter_servers import fork_servers
+from series import run_series, trials
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
@@ -26,8 +26,6 @@ from scalecurve_worker.extras.parameter_server.worker import ParameterServerOpti
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch import sharding, strategies, training
 from scalecurve_worker.torch.program import run
-
-OUT = Path(os.environ["SCALECURVE_OUT"])
 
 
 def own_mesh(device: str, shape: tuple[int, ...]) -> DeviceMesh:
@@ -131,13 +129,15 @@ def groups_of_deepspeed() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return [(groups, kept), (comm, {"cdb": comm["cdb"]})]
 
 
-# Without MASTER_ADDR the ranks of each trial meet in that trial's folder.
+fork_servers(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), trials())
 fresh = copy.deepcopy([kept for _, kept in groups_of_deepspeed()])
-for name, fault, wire in json.loads(os.environ["CASES"]):
-    os.environ["SCALECURVE_OUT"] = str(OUT / name)
-    os.environ["SCALECURVE_TRIAL"] = json.dumps(wire)
-    (OUT / name).mkdir(exist_ok=True)
+
+
+def run_case(fault: str, trial: TrialSpec) -> None:
     for (module, _), kept in zip(groups_of_deepspeed(), fresh, strict=True):
         module.update(copy.deepcopy(kept))
     with broken(fault):
-        run(TrialSpec.model_validate(wire))
+        run(trial)
+
+
+run_series(run_case)

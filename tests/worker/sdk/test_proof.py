@@ -14,6 +14,7 @@ from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import TrialRecord
 from tests.proofs import unproved_at_any_load
 from tests.waiting import PATIENCE_S
+from tests.worker.forked_ranks import fork_ranks, rendezvous
 from tests.worker.test_processes import ranks
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, records, torchrun
 
@@ -55,7 +56,7 @@ CASES = {
 def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[TrialRecord, str | None]]:
     """Every case, one after another in the same two processes."""
     out = tmp_path_factory.mktemp("proofs")
-    launch(out, torchrun(2, str(SCRIPTS / "proofs.py")), TRIAL, CASES=" ".join(CASES))
+    fork_ranks(out, 2, SCRIPTS / "proofs.py", trial=TRIAL, CASES=" ".join(CASES), **rendezvous())
     return {case: result_of(out / case, untimed="UntimedWork" in (CASES[case] or "")) for case in CASES}
 
 

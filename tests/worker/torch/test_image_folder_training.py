@@ -11,7 +11,8 @@ from PIL import Image
 from scalecurve_api.contract import OUT_ENV
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.torch.program import run
-from tests.worker.worker_ranks import launch, make_trial, records, torchrun
+from tests.worker.forked_ranks import fork_ranks
+from tests.worker.worker_ranks import SCRIPTS, make_trial, records
 
 COLORS = {"blue": (30, 40, 220), "green": (20, 210, 40), "red": (220, 30, 40)}
 AUGMENTED = {"augmentation": "flip", "rotation": 15, "shift": 0.1, "zoom": 0.1, "cutout": 2, "instances": 2}
@@ -57,7 +58,7 @@ def test_one_worker_tests_once_at_the_end(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.processes
 def test_two_workers_share_the_test_set(tmp_path: Path) -> None:
     root = write_colors(tmp_path / "images")
-    launch(tmp_path, torchrun(2), asked(root, 2))
+    fork_ranks(tmp_path, 2, SCRIPTS / "built_in.py", trial=asked(root, 2))
     first, second = records(tmp_path, 2)
     assert first.parameter_checksum == second.parameter_checksum
     assert first.dataset is not None

@@ -23,6 +23,7 @@ from scalecurve_worker.torch.process_group import leave_group
 from scalecurve_worker.torch.program import run
 from tests.step_journal import read_rows
 from tests.waiting import PATIENCE_S
+from tests.worker.forked_ranks import fork_ranks, rendezvous
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records, torchrun
 
 pytestmark = pytest.mark.processes
@@ -71,7 +72,7 @@ def test_two_ranks_train_one_model(tmp_path: Path) -> None:
 
 
 def test_windows_without_communication_leave_no_trace(tmp_path: Path) -> None:
-    launch(tmp_path, torchrun(2, str(SCRIPTS / "no_sync.py")))
+    fork_ranks(tmp_path, 2, SCRIPTS / "no_sync.py", **rendezvous())
 
 
 def test_plain_processes_find_each_other(tmp_path: Path) -> None:
@@ -87,7 +88,8 @@ def test_plain_processes_find_each_other(tmp_path: Path) -> None:
 
 def test_wrong_scripts_are_seen(tmp_path: Path) -> None:
     faults = ("none", "no-wrapper", "nan", "own-world")
-    launch(tmp_path, torchrun(2, str(SCRIPTS / "ddp.py")), make_trial(2), FAULTS=" ".join(faults))
+    environment = {"FAULTS": " ".join(faults), **rendezvous()}
+    fork_ranks(tmp_path, 2, SCRIPTS / "ddp.py", trial=make_trial(2), **environment)
     found = {fault: records(tmp_path / fault, 2) for fault in faults}
     for fault, both in found.items():
         checksums = [record.parameter_checksum for record in both]
@@ -104,7 +106,7 @@ def test_wrong_scripts_are_seen(tmp_path: Path) -> None:
 def test_all_reduce_by_size(tmp_path: Path) -> None:
     sizes = {"minBytes": 8, "maxBytes": 65536, "factor": 64, "iterations": 6, "warmup": 1, "dtype": "float16"}
     trial = make_trial(2, workload={"program": "allreduce", "sizes": sizes})
-    launch(tmp_path, torchrun(2), trial)
+    fork_ranks(tmp_path, 2, SCRIPTS / "built_in.py", trial=trial)
     first, second = records(tmp_path, 2)
     assert first.allreduce == second.allreduce
     assert [(row.bytes, row.in_place, row.iterations, row.errors) for row in first.allreduce] == [
@@ -123,7 +125,7 @@ def test_all_reduce_by_size(tmp_path: Path) -> None:
 def test_every_collective_by_size(tmp_path: Path) -> None:
     sizes = {"minBytes": 4, "maxBytes": 4096, "factor": 1024, "iterations": 3, "warmup": 1, "dtype": "bfloat16"}
     trial = make_trial(3, workload={"program": "collectives", "sizes": sizes})
-    launch(tmp_path, torchrun(3), trial)
+    fork_ranks(tmp_path, 3, SCRIPTS / "built_in.py", trial=trial)
     ranks = records(tmp_path, 3)
     rows = ranks[0].collectives
     assert [record.collectives for record in ranks] == [rows] * 3
@@ -159,14 +161,18 @@ def test_what_cannot_run_says_why(tmp_path: Path, workload: dict[str, object], m
     trial = make_trial(workload=workload)
     if message is None:
         trial = trial.model_copy(update={"point": trial.point.model_copy(update={"batch_per_worker": 10**6})})
-    done = launch(tmp_path, [sys.executable, "-m", "scalecurve_worker"], trial, fails=True)
+    if workload.get("program") == "custom":
+        # Refused before torch is loaded, which makes a real start cheap.
+        printed = launch(tmp_path, [sys.executable, "-m", "scalecurve_worker"], trial, fails=True).stderr
+    else:
+        printed = fork_ranks(tmp_path, 1, SCRIPTS / "built_in.py", trial=trial, fails=True)
     failure = RankFailure.model_validate_json((tmp_path / failure_file(0)).read_text())
     if message is None:
         assert failure.reason == "OutOfMemory"
         assert "allocate memory" in failure.message
     else:
         assert (failure.reason, failure.message) == ("BadWorkload", message)
-        assert done.stderr == f"scalecurve: rank 0: {message}\n"
+        assert printed == f"scalecurve: rank 0: {message}\n"
     assert "\n" not in failure.message
 
 

@@ -27,6 +27,7 @@ from scalecurve_worker.torch.transfer import (
     train_mode,
 )
 from scalecurve_worker.training.checkpoints import of_torchvision, open_folder
+from scalecurve_worker.training.data import small_sets
 from scalecurve_worker.training.state_files import write_safetensors
 from tests.worker.worker_ranks import make_trial, records
 
@@ -45,7 +46,7 @@ def net(seed: int, classes: int = 10, name: str = "resnet20") -> nn.Module:
 def trial(**workload: Any) -> TrialSpec:
     made = make_trial(1, workload={**DIGITS, **workload}, measure={**QUICK, "accuracy": {"epochs": 2}})
     wire = made.wire()
-    wire["point"] |= {"batchPerWorker": 256, "globalBatch": 256}
+    wire["point"] |= {"batchPerWorker": 32, "globalBatch": 32}
     return TrialSpec.model_validate(wire)
 
 
@@ -215,6 +216,14 @@ def test_frozen_layers_take_no_part(tmp_path: Path) -> None:
     assert frozen_checksum(net(1)) == []
 
 
+@pytest.fixture
+def few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 images to train on, of which every step takes 32."""
+    table = small_sets._table()[:320]
+    monkeypatch.setattr(small_sets, "_table", lambda: table)
+
+
+@pytest.mark.usefixtures("few_digits")
 def test_only_the_head_changes_in_a_whole_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = trial()
     wire = everything.wire()

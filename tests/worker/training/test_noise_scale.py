@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from scalecurve_worker.training.noise_scale import estimate, ratio_interval
+from tests.worker.forked_ranks import fork_ranks
 from tests.worker.worker_ranks import SCRIPTS
 
 Norms = tuple[list[float], list[float]]
@@ -111,7 +111,5 @@ def test_an_interval_holds_its_ratio_and_follows_the_unit(pairs: Sequence[tuple[
 
 @pytest.mark.processes
 @pytest.mark.parametrize(("workers", "parts"), [(2, 1), (2, 2), (1, 3)])
-def test_what_is_measured_is_what_the_gradients_are(workers: int, parts: int) -> None:
-    command = [sys.executable, str(SCRIPTS / "noise_meter.py"), str(workers), str(parts)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_what_is_measured_is_what_the_gradients_are(tmp_path: Path, workers: int, parts: int) -> None:
+    fork_ranks(tmp_path, workers, SCRIPTS / "noise_meter.py", str(parts))

@@ -8,38 +8,57 @@ import pytest
 
 from scalecurve_api.programs.parallelism import Degrees
 from tests.worker.extras.layouts.every_layout import BATCH, PICTURES, TEXT, trial
-from tests.worker.extras.layouts.runs import judged, run, valid
+from tests.worker.extras.layouts.runs import run, valid
+from tests.worker.trial_series import Cases, Results, judged
 from tests.worker.worker_ranks import launch, torchrun
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 
 
+REPLICAS = {**TEXT, "options": {"gradientAccumulation": 2}}
+RECOMPUTED = {**TEXT, "options": {"activationCheckpointing": "full"}, "precision": "bf16"}
+COMPILED = {**TEXT, "options": {"compile": True}}
+RIGHT: Cases = {
+    "replicas": ("none", trial(2, "llama_tiny", REPLICAS, replicate="auto")),
+    "tensor": ("none", trial(2, "gpt2_tiny", TEXT, tensor=2)),
+    "tensor-bf16": ("none", trial(2, "llama_tiny", RECOMPUTED, tensor=2)),
+    "tensor-compiled": ("none", trial(2, "gpt2_tiny", COMPILED, tensor=2)),
+    "context": ("none", trial(2, "llama_tiny", TEXT, context=2)),
+    "pipeline": ("none", trial(2, "llama_tiny", TEXT, pipeline=2, schedule="gpipe")),
+    "experts": ("none", trial(2, "mixture_tiny", TEXT, expert=2)),
+    "all-experts": ("none", trial(2, "mixture_tiny", TEXT, replicate="auto")),
+    "cnn": ("none", trial(2, "resnet20", PICTURES, pipeline=2, microBatches=2)),
+    "interleaved": ("none", trial(2, "resnet20", PICTURES, pipeline=2, schedule="interleaved")),
+}
+WRONG: Cases = {
+    "wrong sharding": ("wrong sharding", trial(2, "gpt2_tiny", TEXT, tensor=2)),
+    "wrong sum": ("missing all-reduce", trial(2, "llama_tiny", TEXT, replicate=2)),
+    "wrong cnn-sum": ("missing all-reduce", trial(2, "resnet20", PICTURES, replicate=2)),
+    "wrong cnn-part": ("dropped micro-batch", trial(2, "resnet20", PICTURES, pipeline=2)),
+    "wrong context-sum": ("missing all-reduce", trial(2, "gpt2_tiny", TEXT, context=2)),
+    "wrong experts-part": ("dropped micro-batch", trial(2, "mixture_tiny", TEXT, pipeline=2)),
+    "wrong tied": ("missing tied sum", trial(2, "llama_tiny", TEXT, pipeline=2)),
+    "wrong part": ("dropped micro-batch", trial(2, "llama_tiny", TEXT, pipeline=2)),
+    "wrong experts": ("experts not exchanged", trial(2, "mixture_tiny", TEXT, expert=2)),
+    "wrong means": ("sums of experts", trial(2, "mixture_tiny", TEXT, expert=2)),
+    "wrong accumulated": ("dropped micro-batch", trial(2, "llama_tiny", REPLICAS, replicate=2)),
+}
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """All cases of two processes, one after another in the same ones."""
+    return run(tmp_path_factory.mktemp("two"), 2, RIGHT | WRONG)
+
+
 def test_two_processes_of_torchrun(tmp_path: Path) -> None:
     each = trial(2, "gpt2_tiny", TEXT, tensor=2)
     launch(tmp_path, torchrun(2), each)
-    valid({"tensor": judged(tmp_path, 2, each)})
+    valid(Results({"tensor": judged(tmp_path, 2, each)}))
 
 
-def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
-    accumulated = {**TEXT, "options": {"gradientAccumulation": 2}}
-    recomputed = {**TEXT, "options": {"activationCheckpointing": "full"}, "precision": "bf16"}
-    compiled = {**TEXT, "options": {"compile": True}}
-    results = run(
-        tmp_path,
-        2,
-        {
-            "replicas": ("none", trial(2, "llama_tiny", accumulated, replicate="auto")),
-            "tensor": ("none", trial(2, "gpt2_tiny", TEXT, tensor=2)),
-            "tensor-bf16": ("none", trial(2, "llama_tiny", recomputed, tensor=2)),
-            "tensor-compiled": ("none", trial(2, "gpt2_tiny", compiled, tensor=2)),
-            "context": ("none", trial(2, "llama_tiny", TEXT, context=2)),
-            "pipeline": ("none", trial(2, "llama_tiny", TEXT, pipeline=2, schedule="gpipe")),
-            "experts": ("none", trial(2, "mixture_tiny", TEXT, expert=2)),
-            "all-experts": ("none", trial(2, "mixture_tiny", TEXT, replicate="auto")),
-            "cnn": ("none", trial(2, "resnet20", PICTURES, pipeline=2, microBatches=2)),
-            "interleaved": ("none", trial(2, "resnet20", PICTURES, pipeline=2, schedule="interleaved")),
-        },
-    )
+def test_two_processes_train_as_one_does(two: Results) -> None:
+    results = two.of(*RIGHT)
     valid(results)
     tensor = {(row.axis, row.kind) for row in results["tensor"][0][0].axis_traffic}
     assert tensor >= {("tensor", "all-gather"), ("tensor", "reduce-scatter")}
@@ -81,6 +100,7 @@ def test_four_processes_train_products_of_dimensions(tmp_path: Path) -> None:
             "experts-pipeline": ("none", trial(4, "mixture_tiny", recomputed, expert=2, pipeline=2)),
             "experts-replicas": ("none", trial(4, "mixture_tiny", accumulated, expert=2, replicate=2)),
             "cnn-replicas": ("none", trial(4, "resnet20", PICTURES, pipeline=2, replicate=2)),
+            "cnn-stages": ("none", trial(4, "resnet20", PICTURES, pipeline=4, microBatches=4)),
             "context-shard": ("none", trial(4, "gpt2_tiny", TEXT, context=2, shard="auto", innermost="context")),
         },
     )
@@ -89,25 +109,8 @@ def test_four_processes_train_products_of_dimensions(tmp_path: Path) -> None:
     assert axes == {"replicate", "shard"}
 
 
-def test_faults_of_a_layout_are_wrong_math(tmp_path: Path) -> None:
-    replicas = {**TEXT, "options": {"gradientAccumulation": 2}}
-    results = run(
-        tmp_path,
-        2,
-        {
-            "sharding": ("wrong sharding", trial(2, "gpt2_tiny", TEXT, tensor=2)),
-            "sum": ("missing all-reduce", trial(2, "llama_tiny", TEXT, replicate=2)),
-            "cnn-sum": ("missing all-reduce", trial(2, "resnet20", PICTURES, replicate=2)),
-            "cnn-part": ("dropped micro-batch", trial(2, "resnet20", PICTURES, pipeline=2)),
-            "context-sum": ("missing all-reduce", trial(2, "gpt2_tiny", TEXT, context=2)),
-            "experts-part": ("dropped micro-batch", trial(2, "mixture_tiny", TEXT, pipeline=2)),
-            "tied": ("missing tied sum", trial(2, "llama_tiny", TEXT, pipeline=2)),
-            "part": ("dropped micro-batch", trial(2, "llama_tiny", TEXT, pipeline=2)),
-            "experts": ("experts not exchanged", trial(2, "mixture_tiny", TEXT, expert=2)),
-            "means": ("sums of experts", trial(2, "mixture_tiny", TEXT, expert=2)),
-            "accumulated": ("dropped micro-batch", trial(2, "llama_tiny", replicas, replicate=2)),
-        },
-    )
+def test_faults_of_a_layout_are_wrong_math(two: Results) -> None:
+    results = two.of(*WRONG)
     broken = {
         name: {check.name for check in verdict.checks if check.passed is False}
         for name, (_, verdict) in results.items()

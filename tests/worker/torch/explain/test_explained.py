@@ -12,8 +12,9 @@ from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord
 from tests.proofs import unproved_at_any_load
+from tests.worker.forked_ranks import fork_ranks, rendezvous
 from tests.worker.sdk.test_proof import CUSTOM, ranks_apart
-from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, records, torchrun
+from tests.worker.worker_ranks import SCRIPTS, make_trial, records
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.processes
@@ -30,7 +31,8 @@ IMAGES = 64 * 33 + 33 + 33 + 1
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every case, one after another in the same two processes."""
     folder = tmp_path_factory.mktemp("explained")
-    launch(folder, torchrun(2, str(SCRIPTS / "explained.py")), TRIAL, CASES=" ".join((*DDP, *SHARDED)))
+    cases = " ".join((*DDP, *SHARDED))
+    fork_ranks(folder, 2, SCRIPTS / "explained.py", trial=TRIAL, CASES=cases, **rendezvous())
     return folder
 
 
@@ -111,7 +113,7 @@ def test_tokens_are_counted_beside_samples(out: Path) -> None:
 
 
 def test_steps_without_communication_leave_no_trace(tmp_path: Path) -> None:
-    launch(tmp_path, torchrun(2, str(SCRIPTS / "unsynced.py")))
+    fork_ranks(tmp_path, 2, SCRIPTS / "unsynced.py", **rendezvous())
 
 
 def test_a_wrapper_is_found_from_within() -> None:

@@ -32,6 +32,10 @@ VALUE_PREFIX = "SCALECURVE_"
 
 WORKING_DIR_ENV = "SCALECURVE_WORKING_DIR"  # folder that a rank's command starts in; unset is the launcher's own
 
+START_ENV = (
+    "SCALECURVE_START"  # forked: this rank began as a fork that had its program loaded; unset is a start of its own
+)
+
 INSTRUMENT_ENV = "SCALECURVE_INSTRUMENT"  # how a command is timed: auto, sdk or log; unset is sdk
 
 TRIAL_FILE = "trial.json"

@@ -2,6 +2,7 @@
 
 from scalecurve_local.engine import RunResult
 from scalecurve_local.errors import BadInput, EngineError, StorageError, Unavailable
+from scalecurve_local.execution.forking.client import ForkServer
 from scalecurve_local.progress import Pace, RunProgress
 from scalecurve_local.session import RunRequest, prepare, run, run_in_turns
 from scalecurve_local.stop import StopRequest
@@ -9,6 +10,7 @@ from scalecurve_local.stop import StopRequest
 __all__ = [
     "BadInput",
     "EngineError",
+    "ForkServer",
     "Pace",
     "RunProgress",
     "RunRequest",

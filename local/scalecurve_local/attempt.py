@@ -89,6 +89,8 @@ class Order(Model):
     devices: list[str]
     oversubscribed: bool
     paired: str | None = None
+    forked: bool = False
+    """Its commands are ranks that are forked, with no launcher (``scalecurve_local.execution.forking``)."""
 
 
 @dataclass(frozen=True)

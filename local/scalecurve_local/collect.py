@@ -76,12 +76,12 @@ def collect(trial: TrialSpec, attempt: AttemptFolder, ledger: str | None = None)
 
 def _ending(trial: TrialSpec, attempt: AttemptFolder, logs: Mapping[str, str], journals: Mapping[int, bytes]) -> Ending:
     """How it ended; one that was interrupted after its run was complete counts as good."""
-    report, workers = attempt.exit, trial.point.workers
+    report, order, workers = attempt.exit, attempt.order, trial.point.workers
     if report is None or report.cause in INTERRUPTIONS:
         return Ending(None, "", {})
     return judge_ending(
         report,
-        trial.workload.resolved_launcher is not Launcher.processes,
+        trial.workload.resolved_launcher is not Launcher.processes and not (order is not None and order.forked),
         workers,
         attempt.failures(workers),
         logs,

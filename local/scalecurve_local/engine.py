@@ -24,6 +24,7 @@ from scalecurve_local.bundle import BundleFolder
 from scalecurve_local.collect import collect
 from scalecurve_local.devices.shares import Allotment
 from scalecurve_local.durable import storing
+from scalecurve_local.execution.forking.client import ForkServer
 from scalecurve_local.execution.running_trial import RunningTrial
 from scalecurve_local.progress import RunProgress, estimate_remaining, read_pace, seconds_taken
 from scalecurve_local.stop import StopRequest
@@ -82,6 +83,7 @@ class Engine:
     report: Report
     stop: StopRequest
     paired: str | None = None
+    fork_server: ForkServer | None = None
     observed: dict[str, Observed] = field(default_factory=dict)
     records: dict[str, TrialRecord] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -203,6 +205,7 @@ class Engine:
             self.metrics_port,
             self.hide_gpus,
             self.paired,
+            self.fork_server,
         )
 
     def publish(self, status: Status) -> bool:

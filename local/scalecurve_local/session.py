@@ -36,6 +36,7 @@ from scalecurve_local.devices.shares import Allotment, Machine, allot
 from scalecurve_local.engine import Engine, Report, RunResult, final
 from scalecurve_local.errors import BadInput, Unavailable
 from scalecurve_local.execution.commands import check_installed, check_variables
+from scalecurve_local.execution.forking.client import ForkServer
 from scalecurve_local.progress import RunProgress, joined
 from scalecurve_local.stop import StopRequest
 from scalecurve_local.supervision.orphans import end_orphans
@@ -59,6 +60,8 @@ class Options(TypedDict, total=False):
     report: Report
     """Called about four times a second."""
     stop: StopRequest
+    fork_server: ForkServer | None
+    """Starts the trials that suit it."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +251,7 @@ def _run(jobs: Sequence[Prepared], options: Options) -> list[RunResult]:
                 say,
                 stop,
                 paired,
+                options.get("fork_server"),
                 damage=begun[index][1],
             )
             for index, each in enumerate(jobs)

@@ -120,9 +120,9 @@ class Lab:
         self.started.append(process)
         return process
 
-    def killed(self, once: Callable[[], bool]) -> None:
+    def killed(self, once: Callable[[], bool], *options: str) -> None:
         """Begin, kill the engine at this moment, and wait for the end of what it had started."""
-        engine = self.begin()
+        engine = self.begin(*options)
         eventually(once, "the moment of the kill")
         engine.kill()
         engine.communicate()

@@ -26,7 +26,7 @@ def ended(lab: Lab, script: str, workers: int = 1, **workload: Any) -> tuple[str
     scaling = {**SINGLE, "workers": [workers]}
     measure = {**MEASURE, "maxForeignLoad": 1.0}
     lab.write(scaling=scaling, measure=measure, workload={"command": command, **workload})
-    lab.drive()
+    lab.run()
     (name,) = lab.published()
     record = lab.record(name)
     return record["phase"], record.get("reason", ""), record["message"]
@@ -99,7 +99,7 @@ def judged(lab: Lab, *command: str) -> TrialRecord:
     measure = {**MEASURE, "windows": 2, "stepsPerWindow": 3, "maxForeignLoad": 1.0}
     workload = {"command": [sys.executable, *command], "env": {"CUDA_VISIBLE_DEVICES": ""}}
     lab.write(scaling={**SINGLE, "workers": [2]}, measure=measure, workload=workload)
-    lab.drive()
+    lab.run()
     (name,) = lab.published()
     return TrialRecord.model_validate(lab.record(name))
 

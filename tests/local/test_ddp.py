@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,15 +19,16 @@ pytestmark = pytest.mark.processes
 T2 = "weak-2-1x2-r1"
 
 
-def write(lab: Lab, steps: int, launcher: str = "torchrun") -> None:
+def write(lab: Lab, steps: int, workers: Sequence[int] = (2,), **workload: Any) -> None:
+    """A small network, trained for so many timed steps a window."""
     lab.write(
-        scaling={"modes": ["weak"], "workers": [2], "batch": {"perWorker": 8}},
+        scaling={"modes": ["weak"], "workers": list(workers), "batch": {"perWorker": 8}},
         workload={
             "program": "torch",
-            "launcher": launcher,
             "command": None,
             "model": "mlp",
             "data": {"source": "synthetic", "shape": [1, 8, 8], "classes": 10},
+            **workload,
         },
         measure={
             "warmupSteps": 3,
@@ -43,7 +45,7 @@ def write(lab: Lab, steps: int, launcher: str = "torchrun") -> None:
 def rank_pids(lab: Lab) -> list[int]:
     """Process numbers of ranks that are past their first window's beginning."""
     files = sorted(lab.bundle.glob(".work/*/attempt-*/rank-*.ready.json"))
-    begun = [path for path in lab.bundle.glob(".work/*/attempt-*/rank-*.steps") if path.stat().st_size > 3200]
+    begun = [path for path in lab.bundle.glob(".work/*/attempt-*/rank-*.steps") if path.stat().st_size > 1000]
     ready: list[dict[str, Any]] = [json.loads(path.read_text()) for path in files]
     return [entry["pid"] for entry in ready] if len(begun) == len(ready) == 2 else []
 
@@ -62,10 +64,12 @@ def killed_while_training(lab: Lab, steps: int) -> bool:
 
 def test_killed_while_training_and_resumed(lab: Lab) -> None:
     # Where it was through before this process had a turn: once more, and longer.
-    assert any(killed_while_training(lab, steps) for steps in (1_000, 4_000, 16_000))
-    code, records, said = lab.drive("resume")
-    assert (code, records) == (0, {T2: ["Succeeded", None, 2]}), said
+    assert any(killed_while_training(lab, steps) for steps in (150, 1_000, 4_000, 16_000))
+    result = lab.run(resume=True)
+    assert result.exit_code == 0
+    assert list(result.records) == [T2]
     record = lab.record(T2)
+    assert (record["phase"], record.get("reason"), record["attempt"]) == ("Succeeded", None, 2)
     assert len(set(record["parameterChecksums"])) == 1
     assert record["backend"] == "gloo"
     assert record["summary"]["throughput"] > 0
@@ -76,7 +80,7 @@ def test_killed_while_training_and_resumed(lab: Lab) -> None:
 
 
 def test_a_rank_killed_while_training_is_the_reason(lab: Lab) -> None:
-    write(lab, 1_000_000, "processes")
+    write(lab, 1_000_000)
     engine = lab.begin()
     os.kill(eventually(lambda: rank_pids(lab), "steps of both ranks")[1], signal.SIGKILL)
     assert engine.wait(PATIENCE_S) == 1

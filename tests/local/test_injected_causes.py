@@ -14,6 +14,6 @@ pytestmark = pytest.mark.processes
 
 @pytest.mark.parametrize("name", ["loader", "rank"])
 def test_a_large_cause_is_the_largest_term(name: str, tmp_path: Path) -> None:
-    # A hundred times what the step takes otherwise: a busy machine makes a wait longer, and never shorter.
+    # Fifty times what the step takes otherwise: a busy machine makes a wait longer, and never shorter.
     case = CASES[name]
-    assert run(case.with_ms(400), tmp_path / name, windows=1, steps=2).largest == case.kind
+    assert run(case.with_ms(200), tmp_path / name, windows=1, steps=2).largest == case.kind

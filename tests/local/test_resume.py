@@ -21,7 +21,7 @@ from tests.waiting import PATIENCE_S, consistently, eventually
 from .conftest import Lab, living, none_left
 
 pytestmark = pytest.mark.processes
-SIX: dict[str, Any] = {"measure": {"warmupSteps": 3, "windows": 2, "stepsPerWindow": 10, "repetitions": 3}}
+FOUR: dict[str, Any] = {"measure": {"warmupSteps": 3, "windows": 2, "stepsPerWindow": 10, "repetitions": 2}}
 ONE: dict[str, Any] = {"scaling": {"modes": ["weak"], "workers": [1], "batch": {"perWorker": 4}}}
 T1 = "weak-1-1x1-r1"
 
@@ -43,12 +43,12 @@ def none_lost_none_twice(lab: Lab, total: int) -> None:
 
 
 def test_interrupted_at_any_event_and_resumed(lab: Lab) -> None:
-    """At first before anything is set up, then one event later each time, until a run gets through."""
-    lab.write(step_ms=4, **SIX)
+    """At first before anything is set up, then two events later each time, until a run gets through."""
+    lab.write(step_ms=4, **FOUR)
     options: list[str] = []
     ended: list[int] = []
-    for further, number in enumerate(itertools.cycle([signal.SIGTERM, signal.SIGINT])):
-        engine = lab.begin_and_reach(further, *options)
+    for turn, number in enumerate(itertools.cycle([signal.SIGTERM, signal.SIGINT])):
+        engine = lab.begin_and_reach(2 * turn, *options)
         engine.send_signal(number)
         ended.append(engine.wait(PATIENCE_S))
         assert ended[-1] in (0, 130, -number), "the last: it came before anything was set up"
@@ -58,20 +58,19 @@ def test_interrupted_at_any_event_and_resumed(lab: Lab) -> None:
         if ended[-1] == 0:
             break
     assert 130 in ended
-    none_lost_none_twice(lab, 6)
+    none_lost_none_twice(lab, 4)
 
 
 def test_killed_at_any_event_and_resumed(lab: Lab) -> None:
-    lab.write(step_ms=4, **SIX)
+    lab.write(step_ms=4, **FOUR)
     options: list[str] = []
-    for further in range(8):
+    for further in range(6):
         engine = lab.begin_and_reach(further, *options)
         engine.kill()
         engine.communicate()
         options = ["resume"]
-    code, _, said = lab.drive("resume")
-    assert code == 0, said
-    none_lost_none_twice(lab, 6)
+    assert lab.run(resume=True).exit_code == 0
+    none_lost_none_twice(lab, 4)
     assert sorted(entry.name for entry in lab.bundle.iterdir()) == ["experiment.yaml", "ledger.jsonl", "trials"]
     none_left(lab.bundle)
 
@@ -87,7 +86,7 @@ def test_engine_and_supervisor_killed_at_once_leave_orphans_to_the_next_run(lab:
     engine.kill()
     engine.communicate()
     # That it lives on can't be asked here: any engine that begins on this machine ends it, as this one does.
-    assert lab.drive("resume")[0] == 0
+    assert lab.run(resume=True).exit_code == 0
     eventually(lambda: not living(daemon), "the end of the daemon, by this run or another on this machine")
     none_lost_none_twice(lab, 1)
 
@@ -133,8 +132,7 @@ def test_a_run_whose_processes_had_ended_is_collected_not_repeated(lab: Lab) -> 
     assert (attempt / "rank-0.json").exists()
     for report in attempt.glob("exit.json"):
         report.unlink()
-    code, _, said = lab.drive("resume")
-    assert code == 0, said
+    assert lab.run(resume=True).exit_code == 0
     none_lost_none_twice(lab, 1)
     assert len(lab.notes()) == 2
     assert lab.record(T1)["attempt"] == 1
@@ -148,7 +146,7 @@ def test_an_interrupted_attempt_is_run_anew_under_the_next_number(lab: Lab) -> N
     assert engine.wait(PATIENCE_S) == 130
     engine.communicate()
     assert lab.published() == []
-    assert lab.drive("resume")[0] == 0
+    assert lab.run(resume=True).exit_code == 0
     assert lab.record(T1)["attempt"] == 2
 
 
@@ -161,7 +159,7 @@ def test_a_machine_that_shuts_down_fails_no_trial(lab: Lab) -> None:
         os.kill(pid, signal.SIGTERM)
     assert engine.wait(PATIENCE_S) == 130
     engine.communicate()
-    assert lab.drive("resume")[0] == 0
+    assert lab.run(resume=True).exit_code == 0
     assert lab.record(T1)["attempt"] == 2
 
 
@@ -173,7 +171,7 @@ def test_a_retry_that_is_interrupted_keeps_the_failure_before_it(lab: Lab) -> No
     engine.kill()
     engine.communicate()
     assert lab.published() == []
-    assert lab.drive("resume")[0] == 0
+    assert lab.run(resume=True).exit_code == 0
     assert lab.record(T1)["attempt"] == 3
     assert len([note for note in lab.notes() if note["event"] == "begin"]) == 3
 

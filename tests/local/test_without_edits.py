@@ -21,7 +21,7 @@ def judged(lab: Lab, *command: str, workers: int, launcher: str) -> TrialRecord:
     scaling = {"modes": ["weak"], "workers": [workers], "batch": {"perWorker": 4}}
     workload = {"instrument": "auto", "command": [sys.executable, *command], "launcher": launcher}
     lab.write(scaling=scaling, measure={**MEASURE, "repetitions": 1}, workload=workload)
-    lab.drive()
+    lab.run()
     (name,) = lab.published()
     return TrialRecord.model_validate(lab.record(name))
 
@@ -57,7 +57,7 @@ def test_a_command_that_is_no_python(lab: Lab) -> None:
     lab.write(
         scaling=scaling, measure={**MEASURE, "repetitions": 1}, workload={"instrument": "auto", "command": ["true"]}
     )
-    lab.drive()
+    lab.run()
     record = lab.record(*lab.published())
     assert record["message"] == (
         "no record from rank 0 of 1: no optimizer step of torch was seen in true on any rank: call attach() in it, or "

@@ -1,13 +1,17 @@
 """``python -m scalecurve_worker [CMD...]``: one rank of a built-in program, or of a command, under any launcher."""
 
+import atexit
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 from scalecurve_api.contract import INSTRUMENT_ENV
 from scalecurve_worker.process.injection import inject
 from scalecurve_worker.process.startup import StartupError, enter_working_dir, prepare
+
+_FINALIZED = frozenset(["mpi4py", "horovod"])
 
 
 def main(command: Sequence[str] = ()) -> int:
@@ -60,11 +64,20 @@ def _fail(command: Sequence[str], error: Exception) -> None:
     report(out_folder(), identify().rank, error)
 
 
-if __name__ == "__main__":
-    status = main(sys.argv[1:])
+def end(status: int) -> NoReturn:
+    """End this process at once, for all is said and written.
+
+    Taking torch apart takes most of a second, and a broken collective library can hang in it for minutes. MPI alone has
+    to see the interpreter end, or mpirun takes a good rank for one that broke off.
+    """
+    if status == 0 and not _FINALIZED.isdisjoint(sys.modules):
+        sys.exit(0)
+    if status == 0:
+        atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    if status:
-        # Teardown of a broken collective library can hang for minutes; all is said and written.
-        os._exit(status)
-    sys.exit(0)
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    end(main(sys.argv[1:]))

@@ -21,7 +21,7 @@ from scalecurve.planning.starters import starters, usable_cores
 
 if TYPE_CHECKING:
     from scalecurve.planning.starters import Starter
-    from scalecurve_local import RunResult
+    from scalecurve_local import ForkServer, RunResult
 
 _REPORT_SHARE = 0.15  # of the time limit, kept for the report
 _FIRST_SHARE = 0.6  # of the time for runs: the first experiment may take so much, the second what is left
@@ -44,7 +44,7 @@ def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
     Exits 0 once the report is written; its first lines say what was too noisy and what did not fit the time limit.
     """
     began = time.monotonic()
-    from scalecurve_local import EngineError
+    from scalecurve_local import EngineError, ForkServer
     from scalecurve_local.devices.cores import measure_load
 
     try:
@@ -64,9 +64,11 @@ def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
     ending = began + time_limit * (1 - _REPORT_SHARE)
     shares = [_FIRST_SHARE] * (len(chosen) - 1) + [1.0]
     results = []
-    for starter, share in zip(chosen, shares, strict=True):
-        limit = max(0.0, ending - time.monotonic()) * share
-        results.append(_run(starter, folder / starter.name, again, limit, resume, quiet))
+    # Loading torch would take half of the time.
+    with ForkServer() as server:
+        for starter, share in zip(chosen, shares, strict=True):
+            limit = max(0.0, ending - time.monotonic()) * share
+            results.append(_run(starter, folder / starter.name, again, limit, resume, quiet, server))
     lines = [
         line
         for name, result in results
@@ -76,13 +78,21 @@ def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
 
 
 def _run(
-    starter: Starter, bundle: Path, again: str, time_limit_s: float, resume: bool, quiet: bool
+    starter: Starter,
+    bundle: Path,
+    again: str,
+    time_limit_s: float,
+    resume: bool,
+    quiet: bool,
+    fork_server: ForkServer,
 ) -> tuple[str, RunResult]:
     from scalecurve_api.validation.validate import validate_text
 
     experiment = validate_text(starter.text, starter.name).experiments[0]
     resume = resume and bundle.exists()
-    result = run_experiment(experiment, starter.text, bundle, quiet, time_limit_s, resume=resume)
+    result = run_experiment(
+        experiment, starter.text, bundle, quiet, time_limit_s, resume=resume, fork_server=fork_server
+    )
     if result.interrupted:
         fail(f"interrupted after {result.status.message}; resume with: {again}", EXIT_INTERRUPTED)
     return starter.name, result

@@ -31,7 +31,7 @@ from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
     from scalecurve_api.spec.experiment import ScalingExperiment
-    from scalecurve_local import RunRequest, RunResult
+    from scalecurve_local import ForkServer, RunRequest, RunResult
 
 
 class RunOptions(TypedDict, total=False):
@@ -43,6 +43,7 @@ class RunOptions(TypedDict, total=False):
     oversubscribe: bool
     wait: bool
     metrics_port: int | None
+    fork_server: ForkServer
 
 
 @click.command("run")

@@ -75,15 +75,15 @@ def check_variables(workload: Workload, environment: Mapping[str, str]) -> None:
             )
 
 
-def commands(trial: TrialSpec, attempt: AttemptFolder) -> list[Command]:
-    """The commands that the supervisor starts: one launcher, or every rank.
+def commands(trial: TrialSpec, attempt: AttemptFolder, forked: bool = False) -> list[Command]:
+    """The commands that the supervisor starts: one launcher, or every rank, as always where ranks are ``forked``.
 
     Raises:
         Unavailable: when mpirun is needed and not installed.
     """
     trial = filled(trial)
     workers, env = trial.point.workers, {**variables(trial), **trial.workload.environment}
-    launcher = trial.workload.resolved_launcher
+    launcher = Launcher.processes if forked else trial.workload.resolved_launcher
     if launcher is Launcher.processes:
         ranks = range(trial.workload.processes(workers))
         processes = [(rank_environment(rank, trial), attempt.rank_log(rank)) for rank in ranks]

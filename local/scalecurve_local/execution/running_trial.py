@@ -22,6 +22,7 @@ from scalecurve_local.ending import end_of_log
 from scalecurve_local.errors import EngineError, StorageError, Unavailable
 from scalecurve_local.execution.commands import commands
 from scalecurve_local.execution.environment import trial_environment
+from scalecurve_local.execution.forking.client import ForkedSupervisor, ForkServer, ForkServerGone
 from scalecurve_local.supervision import supervisor
 from scalecurve_local.supervision.orphans import end_marked
 from scalecurve_local.temporary import new_temporary, remove_temporary
@@ -56,6 +57,7 @@ class RunningTrial:
         metrics_port: int | None,
         hide_gpus: bool,
         paired: str | None,
+        fork_server: ForkServer | None = None,
     ) -> None:
         """Write the order and start the supervisor.
 
@@ -68,7 +70,9 @@ class RunningTrial:
         trial_file = attempt.folder / contract.TRIAL_FILE
         durable.write_file(trial_file, canonical_json(trial.wire()).encode())
         durable.make_folder(attempt.folder / LOGS)
-        order = _order(trial, attempt, share, paired)
+        if fork_server is not None and not fork_server.suits(trial, share):
+            fork_server = None
+        order = _order(trial, attempt, share, paired, fork_server is not None)
         durable.write_file(attempt.folder / ORDER_FILE, canonical_json(order.wire()).encode())
         temporary = Path(order.temporary)
         with durable.storing("create a temporary folder", temporary):
@@ -79,7 +83,7 @@ class RunningTrial:
             inherited, trial_file.path, attempt.folder.path, share, temporary, master_port, metrics_port, hide_gpus
         )
         try:
-            self.process = _start(attempt, environment, [*locks, self.port.fileno()])
+            self.process = _start(attempt, environment, [*locks, self.port.fileno()], fork_server)
         except EngineError:
             self.port.close()
             remove_temporary(order.temporary)
@@ -151,11 +155,11 @@ def _silent(folder: Path, status: int) -> str:
     return f"ended with status {status}"
 
 
-def _order(trial: TrialSpec, attempt: AttemptFolder, share: Share, paired: str | None) -> Order:
+def _order(trial: TrialSpec, attempt: AttemptFolder, share: Share, paired: str | None, forked: bool) -> Order:
     with durable.storing("find the current folder", Path()):
         cwd = str(Path.cwd())
     return Order(
-        commands=commands(trial, attempt),
+        commands=commands(trial, attempt, forked),
         cwd=cwd,
         deadline_seconds=trial.deadline_seconds,
         grace_seconds=GRACE_S,
@@ -166,16 +170,21 @@ def _order(trial: TrialSpec, attempt: AttemptFolder, share: Share, paired: str |
         devices=share.devices,
         oversubscribed=share.oversubscribed,
         paired=paired,
+        forked=forked,
     )
 
 
 def _start(
-    attempt: AttemptFolder, environment: Mapping[str, str], descriptors: Sequence[int]
-) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-I", "-S", "-E", str(Path(supervisor.__file__)), str(attempt.folder / ORDER_FILE)]
+    attempt: AttemptFolder, environment: Mapping[str, str], descriptors: Sequence[int], fork_server: ForkServer | None
+) -> subprocess.Popen[bytes] | ForkedSupervisor:
+    order = str(attempt.folder / ORDER_FILE)
+    argv = [sys.executable, "-I", "-S", "-E", str(Path(supervisor.__file__)), order]
     with durable.storing("open", attempt.folder / _LOG):
         log = os.fdopen((attempt.folder / _LOG).descriptor(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
     with log:
+        if fork_server is not None:
+            with suppress(ForkServerGone):
+                return fork_server.start(order, environment, log.fileno(), descriptors)
         try:
             return subprocess.Popen(
                 argv,

@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -20,6 +21,7 @@ STOP, KILL = b"S", b"K"
 SUPERVISOR_ENV = "SCALECURVE_SUPERVISOR"
 """In every process of a trial: ``pid/start time/pid namespace`` of its supervisor, to find orphans."""
 
+Execute = Callable[[str, list[str], dict[str, str]], NoReturn]
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _STRAY_GRACE_S = 0.5
 _SETTLE_S = 0.5
@@ -82,8 +84,8 @@ def write_durably(path: str, text: str) -> None:
 class Supervisor:
     """The trial of this process."""
 
-    def __init__(self, order: dict[str, Any]) -> None:
-        self.order = order
+    def __init__(self, order: dict[str, Any], execute: Execute = os.execvpe) -> None:
+        self.order, self.execute = order, execute
         self.pids: dict[int, int] = {}
         self.statuses: list[dict[str, int | None] | None] = [None] * len(order["commands"])
         self.cause: str | None = None
@@ -134,11 +136,9 @@ class Supervisor:
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         for descriptor in map(int, os.listdir("/proc/self/fd")):
-            try:
+            with suppress(OSError):  # the listing's own descriptor is closed by now
                 if descriptor > 2:
                     os.set_inheritable(descriptor, False)
-            except OSError:
-                continue  # the listing's own descriptor, closed by now
         self.wake, wake_end = os.pipe()
         os.set_blocking(self.wake, False)
         os.set_blocking(wake_end, False)
@@ -157,7 +157,7 @@ class Supervisor:
         marker = identity(os.getpid())
         for index, command in enumerate(self.order["commands"]):
             environment = {**os.environ, **command["env"], SUPERVISOR_ENV: marker}
-            pid, problem = spawn(command["argv"], environment, command["log"], self.order["cwd"])
+            pid, problem = spawn(command["argv"], environment, command["log"], self.order["cwd"], self.execute)
             self.pids[pid] = index
             if problem:
                 self.cause, self.message = "start-failed", problem
@@ -259,7 +259,9 @@ def send(pids: list[int], number: signal.Signals) -> list[int]:
     return refused
 
 
-def spawn(argv: list[str], environment: dict[str, str], log: str, cwd: str) -> tuple[int, str]:
+def spawn(
+    argv: list[str], environment: dict[str, str], log: str, cwd: str, execute: Execute = os.execvpe
+) -> tuple[int, str]:
     """Start a command in its own session; returns ``(pid, problem)``, the problem empty if it was executed.
 
     It gets SIGKILL if this process is killed (``PR_SET_PDEATHSIG`` survives execve).
@@ -269,13 +271,15 @@ def spawn(argv: list[str], environment: dict[str, str], log: str, cwd: str) -> t
     pid = os.fork()
     if pid == 0:
         os.close(reader)
-        become(argv, environment, log, cwd, parent, writer)
+        become(argv, environment, log, cwd, parent, writer, execute)
     os.close(writer)
     with open(reader, "rb") as pipe:
         return pid, pipe.read().decode("utf-8", "replace")
 
 
-def become(argv: list[str], environment: dict[str, str], log: str, cwd: str, parent: int, writer: int) -> NoReturn:
+def become(
+    argv: list[str], environment: dict[str, str], log: str, cwd: str, parent: int, writer: int, execute: Execute
+) -> NoReturn:
     """In the child: exec the command, or report why not and exit."""
     doing = argv[0]
     try:
@@ -294,7 +298,7 @@ def become(argv: list[str], environment: dict[str, str], log: str, cwd: str, par
         doing = cwd
         os.chdir(cwd)
         doing = argv[0]
-        os.execvpe(argv[0], argv, environment)
+        execute(argv[0], argv, environment)
     except OSError as error:
         os.write(writer, f"{doing}: {error.strerror}".encode())
     finally:
@@ -307,16 +311,12 @@ def remove_tree(path: str) -> None:
     A program may have made its temporary folder a link: that goes, and not what it points to.
     """
     if os.path.islink(path):
-        os.unlink(path)
-        return
+        return os.unlink(path)
     for folder, folders, files in os.walk(path, topdown=False):
-        for name in files:
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, name))
-        for name in folders:
+        for name in [*files, *folders]:
             inner = os.path.join(folder, name)
             with suppress(OSError):
-                (os.unlink if os.path.islink(inner) else os.rmdir)(inner)
+                (os.rmdir if name in folders and not os.path.islink(inner) else os.unlink)(inner)
     with suppress(OSError):
         os.rmdir(path)
 
@@ -332,11 +332,11 @@ def prctl(option: int, value: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def main() -> int:
-    """Run the order named on the command line; a failure of the supervisor goes to standard error."""
-    with open(sys.argv[1], encoding="utf-8") as file:
+def supervise(path: str, execute: Execute = os.execvpe) -> int:
+    """Run an order, each rank by ``execute``; a failure of the supervisor goes to standard error."""
+    with open(path, encoding="utf-8") as file:
         order = json.load(file)
-    supervisor = Supervisor(order)
+    supervisor = Supervisor(order, execute)
     try:
         supervisor.run()
     except OSError as error:
@@ -347,4 +347,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervise(sys.argv[1]))

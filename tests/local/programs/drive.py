@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import yaml
@@ -35,15 +36,18 @@ def main() -> int:
             print(progress.message, file=sys.stderr, flush=True)
 
     try:
-        results = scalecurve_local.run_in_turns(
-            requests,
-            resume="resume" in options,
-            add_session="add-session" in options,
-            oversubscribe="oversubscribe" in options,
-            wait="refuse" not in options,
-            report=report,
-            stop=stop,
-        )
+        with ExitStack() as stack:
+            servers = [stack.enter_context(scalecurve_local.ForkServer()) for _ in options if _ == "fork-server"]
+            results = scalecurve_local.run_in_turns(
+                requests,
+                resume="resume" in options,
+                add_session="add-session" in options,
+                oversubscribe="oversubscribe" in options,
+                wait="refuse" not in options,
+                report=report,
+                stop=stop,
+                fork_server=servers[0] if servers else None,
+            )
     except scalecurve_local.EngineError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code

@@ -45,9 +45,9 @@ def spawned(local: int) -> None:
 if __name__ == "__main__":
     cases = os.environ["CASES"].split()
     if cases == ["spawns-ranks"]:
-        torch.multiprocessing.spawn(spawned, nprocs=2)
+        torch.multiprocessing.spawn(spawned)
         sys.exit()
-    if cases != ["attaches-before-the-group"]:
+    if cases[0] != "attaches-before-the-group":
         dist.init_process_group("gloo")
     for name in cases:
         os.environ["SCALECURVE_OUT"] = str(OUT / name)

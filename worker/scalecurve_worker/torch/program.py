@@ -1,10 +1,12 @@
 """``program: torch``: a model of the catalog trained on synthetic or real data, and timed."""
 
 import copy
+import os
 
 import torch
 from torch import nn
 
+from scalecurve_api.contract import START_ENV
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.horovod import TorchTraining
 from scalecurve_api.programs.torch import DEEPSPEED, TorchWorkload
@@ -156,6 +158,7 @@ def _note(job: TorchJob, facts: Facts, trainer: Trainer, data: Loader) -> None:
         **job.transfer,
         **recorded_options(options),
         **wrapped.options,
+        **({"start": start} if (start := os.environ.get(START_ENV)) else {}),
         **({"optimizerFused": True} if trainer.optimizer.defaults.get("fused") else {}),
     }
     if (instances := job.workload.data.instances) > 1:

@@ -64,10 +64,18 @@ def test_the_ends_of_an_interval_that_says_nothing_are_not_known():
     assert interval_ends(0.0, math.inf) == interval_ends(1.0, 10.1)
 
 
+def test_two_repetitions_that_differ_much_are_not_known_yet():
+    ends = (0.29, 2.39)
+    of_two, of_three = (Estimate(0.82, *ends, 0.95, Method.WELCH, repetitions) for repetitions in (2, 3))
+    assert spelling.interval(of_two, as_percent=True) == "82.0 % (not known yet: 2 repetitions)"
+    assert spelling.interval(of_three, as_percent=True) == "82.0 % (29.0–239.0)"
+    assert spelling.interval(Estimate(0.82, 0.5, 1.9, 0.95, Method.WELCH, 2)) == "0.820 (0.500–1.900)"
+
+
 def test_what_is_not_known_is_null_with_a_reason():
     unknown = Estimate(2277.0, None, None, 0.95, Method.UNKNOWN, 2)
     table = Table("t", "T", (Column("rate", "Rate", "number", interval=True),), ((unknown,), (ESTIMATE,)))
-    assert table.spelled()[0] == ["2,277 (not known)"]
+    assert table.spelled()[0] == ["2,277 (not known yet: 2 repetitions)"]
     first, second = (row["rate"] for row in table.plain()["rows"])
     assert (first["low"], first["high"]) == (None, None)
     assert first["reason"] == "so few and different repetitions carry no interval"

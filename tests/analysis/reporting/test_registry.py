@@ -53,7 +53,7 @@ def test_the_core_works_without_the_models(folder: Path, tmp_path: Path):
     refused = scalecurve(ABSENT + MAIN, "fit", folder)
     assert refused.returncode == 2
     assert "No verb 'fit'" in refused.stderr
-    written = scalecurve(ABSENT + MAIN, "report", folder, "--out", tmp_path)
+    written = scalecurve(ABSENT + MAIN, "report", folder, "--out", tmp_path, "--format", "md", "--format", "svg")
     assert written.returncode == 0, written.stderr
     page = (tmp_path / "report.md").read_text()
     assert "## Scaling" in page
@@ -65,7 +65,8 @@ def test_a_package_adds_a_verb_a_section_and_a_plot(folder: Path, tmp_path: Path
     shown = scalecurve(MAIN, "--help", path=EXTENSION)
     assert re.search(r"weather +Show the weather\.", shown.stdout)
     assert scalecurve(MAIN, "weather", path=EXTENSION).stdout == "dry\n"
-    written = scalecurve(MAIN, "report", folder, "--out", tmp_path, path=EXTENSION)
+    formats = ("--format", "md", "--format", "png")
+    written = scalecurve(MAIN, "report", folder, "--out", tmp_path, *formats, path=EXTENSION)
     assert written.returncode == 0, written.stderr
     page = (tmp_path / "report.md").read_text()
     assert page.index("## Scaling") < page.index("## Weather") < page.index("## How the numbers were obtained")

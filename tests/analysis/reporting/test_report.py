@@ -21,6 +21,7 @@ from scalecurve_api.record.trial_record import TrialRecord, stored_digest
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from tests.analysis.synthetic import Truth, experiment, write_bundle
+from tests.examples import examples
 
 PRICE = {"perWorkerHour": 2.5, "datasetSamples": 50_000, "epochs": 10}
 SMALL = experiment(
@@ -295,7 +296,7 @@ def two_counts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return whole(tmp_path_factory.mktemp("two") / "bundle", of)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(8, nightly=25))
 @given(st.data())
 def test_a_report_is_written_whatever_is_broken(two_counts: Path, data: st.DataObject):
     files = sorted(path for path in two_counts.rglob("*") if path.is_file())
@@ -343,7 +344,7 @@ def _replace_leaf(tree: object, data: st.DataObject) -> None:
         del tree[key]
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(8, nightly=12))
 @given(st.data())
 def test_a_report_is_written_whatever_a_sealed_record_says(bundle_folder: Path, data: st.DataObject):
     """A digest vouches for who wrote a record, not for its sense."""

@@ -20,6 +20,7 @@ from fcntl import ioctl
 from pathlib import Path
 from termios import TIOCSWINSZ
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import yaml
@@ -77,9 +78,10 @@ class Desk:
         return ran
 
     def here(self, *words: str | Path, code: int | None = None) -> Ran:
-        """The same in this process, where what it imports is there already: for the many small cases."""
+        """The same in this process, where what it imports is loaded already: unless the process is what is tested."""
         out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err), chdir(self.folder), pytest.raises(SystemExit) as ended:
+        locks = patch.dict(os.environ, SCALECURVE_LOCKS=self.environment["SCALECURVE_LOCKS"])
+        with locks, redirect_stdout(out), redirect_stderr(err), chdir(self.folder), pytest.raises(SystemExit) as ended:
             main(list(map(str, words)))
         ended_with = ended.value.code
         assert isinstance(ended_with, int)

@@ -81,7 +81,7 @@ def test_compare_with_itself_and_with_a_slower_one(desk: Desk, bundle: Path):
     before = write_bundle(desk.folder / "before", experiment(modes=["weak"]))
     slower = write_bundle(desk.folder / "slower", experiment(modes=["weak"]), Truth(step_s=lambda p: 10.0))
     assert desk.here("compare", bundle, bundle, "--threshold", "0", "-o", "json", code=0).json["pastThreshold"] is False
-    worse = desk("compare", before, slower, "--threshold", "0.05", "-o", "json", code=1)
+    worse = desk.here("compare", before, slower, "--threshold", "0.05", "-o", "json", code=1)
     assert worse.json["pastThreshold"] is True
 
 
@@ -136,7 +136,7 @@ def test_an_experiment_that_cannot_be_read_leaves_the_trials(desk: Desk, bundle:
     damaged = desk.folder / "damaged"
     shutil.copytree(bundle, damaged)
     (damaged / "experiment.yaml").write_bytes(b"\xff\xfe\x00spec: [")
-    ran = desk("status", damaged, code=0)
+    ran = desk.here("status", damaged, code=0)
     assert "number planned unknown" in ran.out
     assert "damaged/experiment.yaml: " in ran.err
     (damaged / "experiment.yaml").write_text('metadata: {name: "\\e[2Jboo"}')

@@ -79,7 +79,7 @@ def test_a_terminal_that_is_closed(desk: Desk):
     none_left(desk.folder)
     assert "0 of 2 trials done" in desk.here("status", "b", code=0).out
     desk.let_go()
-    desk("run", file, "--bundle", "b", "--resume", code=0)
+    desk.here("run", file, "--bundle", "b", "--resume", code=0)
 
 
 def test_two_runs_on_the_same_cores(desk: Desk):
@@ -87,7 +87,7 @@ def test_two_runs_on_the_same_cores(desk: Desk):
     file = desk.hold()
     first = desk.begin("run", file, "--bundle", "first")
     eventually(desk.stepping, "steps")
-    refused = desk("run", file, "--bundle", "b", "--no-wait", code=3)
+    refused = desk.here("run", file, "--bundle", "b", "--no-wait", code=3)
     assert f"a device of this run is in use by another run (process {first.pid}, bundle " in refused.err
     waiting = desk.begin("run", "held.yaml", "--bundle", "b")
     assert waiting.stderr is not None
@@ -107,7 +107,7 @@ def test_two_runs_on_the_same_cores(desk: Desk):
 def test_a_resume_that_waits_knows_what_is_done(desk: Desk, locks: Path):
     """And that another experiment's bundle is not its own, before it waits."""
     file = desk.write()
-    desk("run", file, "--bundle", "b", code=0)
+    desk.here("run", file, "--bundle", "b", code=0)
     with ExitStack() as held:
         for lock in locks.iterdir():
             fcntl.flock(held.enter_context(lock.open("a")), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,4 +117,5 @@ def test_a_resume_that_waits_knows_what_is_done(desk: Desk, locks: Path):
         waiting.send_signal(signal.SIGINT)
         assert "interrupted after 2 of 2 trials done" in desk.end(waiting).err
         other = desk.write("other.yaml", measure={"repetitions": 3})
-        assert "this bundle is of another experiment" in desk("run", other, "--bundle", "b", "--resume", code=2).err
+        refused = desk.here("run", other, "--bundle", "b", "--resume", code=2)
+        assert "this bundle is of another experiment" in refused.err

@@ -20,7 +20,7 @@ def test_every_verb_takes_one_count_and_points_are_added(desk: Desk):
     file = desk.write(name="one", scaling=scaling(1), **GROWING)
     assert desk.here("validate", file, code=0).out
     assert desk.here("plan", file, code=0).out
-    ran = desk("run", file, code=0).out
+    ran = desk.here("run", file, code=0).out
     assert "Throughput" in ran
     assert "One worker count: no speed-up. Further counts can be added with `scalecurve run --add-points`." in ran
     assert "Speed-up" not in ran
@@ -40,7 +40,7 @@ def test_every_verb_takes_one_count_and_points_are_added(desk: Desk):
     desk.write(name="one", scaling=scaling(1, 2), **GROWING)
     planned = desk.here("run", file, "--bundle", bundle, "--add-points", "--dry-run", code=0).out
     assert "weak-2-1x2" in planned
-    grown = desk("run", file, "--bundle", bundle, "--add-points", code=0)
+    grown = desk.here("run", file, "--bundle", bundle, "--add-points", code=0)
     assert "Speed-up" in grown.out
     assert "time of the run differs between the points of weak: first run at 1; added 20" in grown.err
     again = desk.here("run", file, "--bundle", bundle, "--add-points", code=2).err

@@ -89,16 +89,16 @@ def test_a_run_records_the_merged_experiment_and_resumes_it_alone(desk: Desk, la
     (desk.folder / "held.yaml").write_text("spec: {suspend: true, measure: {stepsPerWindow: 5}}")
     words = ["run", *laid, "--overlay", "held.yaml"]
     folder = desk.folder / "results" / "desk-small"
-    hint = desk(*words, code=0).err
+    hint = desk.here(*words, code=0).err
     assert hint.rstrip().endswith(f"resume with: scalecurve {' '.join(words)} --bundle results/desk-small --resume")
     recorded = (folder / "experiment.yaml").read_text()
     assert recorded == desk.here("validate", *words[1:], "-o", "yaml", code=0).out
 
-    desk(*words, "--resume", code=0)
-    without = desk("run", "full.yaml", "--bundle", folder, "--resume", code=2).err
+    desk.here(*words, "--resume", code=0)
+    without = desk.here("run", "full.yaml", "--bundle", folder, "--resume", code=2).err
     assert "of another experiment: metadata.name is 'desk-small' there and 'desk' here" in without
-    fewer = desk("run", *laid, "--resume", code=2).err
+    fewer = desk.here("run", *laid, "--resume", code=2).err
     assert "of another experiment: spec.measure.stepsPerWindow is 5 there and 10 here" in fewer
     (desk.folder / "whole.yaml").write_text(recorded)
-    desk("run", "whole.yaml", "--resume", code=0)
+    desk.here("run", "whole.yaml", "--resume", code=0)
     assert (folder / "experiment.yaml").read_text() == recorded

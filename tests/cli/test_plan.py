@@ -70,7 +70,7 @@ def test_what_is_no_experiment_or_no_bundle_is_refused(desk: Desk, bundle: Path)
 def test_a_very_long_matrix(desk: Desk):
     """10,000 trials are planned; one more, or a product that nobody could expand, is refused."""
     largest = desk.write("largest.yaml", matrix={"env.A": list(range(100)), "env.B": list(range(50))})
-    assert len(desk("plan", largest, "-o", "csv", code=0).rows) == 10_000
+    assert len(desk.here("plan", largest, "-o", "csv", code=0).rows) == 10_000
     beyond = desk.write("beyond.yaml", matrix={f"env.V{axis}": list(range(1000)) for axis in range(16)})
     assert "at most 10000 trials" in desk.here("plan", beyond, code=2).err
     assert "at most 10000 trials" in desk.here("run", beyond, code=2).err

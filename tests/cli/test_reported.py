@@ -19,21 +19,21 @@ def test_from_run_to_report_and_compare(desk: Desk):
     file = desk.write(workload={"program": "custom", "device": "cpu", "command": command, **log})
     told = "reported: 2 of 2 points: times are those that the program printed, unchecked, at 1, 2 workers"
 
-    ran = desk("run", file, "--bundle", "b", code=0)
+    ran = desk.here("run", file, "--bundle", "b", code=0)
     assert told in ran.out
     assert ran.out.count("Reported") == 2, "in the table"
-    report = desk("report", "b", "--out", "out", code=0)
+    report = desk.here("report", "b", "--out", "out", "--format", "md", "--format", "html", code=0)
     pages = [path.read_text() for path in (desk.folder / "out").glob("report.*") if path.suffix in (".md", ".html")]
     assert pages
     assert all(told in page for page in pages)
     assert "differs between" not in report.err, "the settings of both points are the same"
-    compared = desk("compare", "b", "b", code=2)
+    compared = desk.here("compare", "b", "b", code=2)
     assert compared.out.startswith("warning: reported: 4 of 4 points")
     assert (
         "points that are unproved, reported or impossible are left out; --include-unproved takes them in"
         in compared.out
     )
-    assert "weak" in desk("compare", "b", "b", "--include-unproved", code=0).out
+    assert "weak" in desk.here("compare", "b", "b", "--include-unproved", code=0).out
     for verb in ("recommend", "predict"):
         refused = desk.here(verb, "b", code=2)
         assert ": its points are unproved, reported or impossible; --include-unproved takes them in" in refused.err

@@ -16,7 +16,7 @@ def test_short_trials_of_all_then_full_trials_of_the_best(desk: Desk):
     file = desk.write(scaling=ONE, matrix={"env.KIND": ["a", "b", "c", "d"]})
     planned = desk.here("plan", file, "--search", "-o", "json", code=0).json["search"]["rows"]
     assert [(row["round"], row["trials"]) for row in planned] == [("rung 1", 4), ("finalists", 3), ("full grid", 4)]
-    ran = desk("run", file, "--search", code=0)
+    ran = desk.here("run", file, "--search", code=0)
     folder = desk.folder / "results" / "desk"
     assert len(list((desk.folder / "results" / "desk-search" / "rung-1" / "trials").iterdir())) == 4
     record = json.loads((folder / "search.json").read_text())
@@ -25,9 +25,9 @@ def test_short_trials_of_all_then_full_trials_of_the_best(desk: Desk):
     assert "\nthe search took " in ran.out
     assert "; the full grid takes 4 trials" in ran.out
     assert "undecided against" in ran.out
-    refused = desk("run", file, "--search", code=2)
+    refused = desk.here("run", file, "--search", code=2)
     assert "already holds an experiment" in refused.err
-    again = desk("run", file, "--search", "--resume", "-o", "json", code=0).json
+    again = desk.here("run", file, "--search", "--resume", "-o", "json", code=0).json
     assert len(again["search"]["rows"]) == 2
     assert json.loads((folder / "search.json").read_text()) == record
 

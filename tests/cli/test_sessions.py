@@ -14,18 +14,18 @@ from .conftest import Desk
 
 def test_a_session_is_added_to_an_unpacked_bundle_and_shown(desk: Desk, bundle: Path):
     shutil.copytree(bundle, desk.folder / "b")
-    desk("pack", "b", "--out", "b.zip", code=0)
+    desk.here("pack", "b", "--out", "b.zip", code=0)
     file = desk.folder / "b" / "experiment.yaml"
     assert (
         "is a file, and a run writes a folder"
         in desk.here("run", file, "--bundle", "b.zip", "--add-session", code=2).err
     )
-    desk("unpack", "b.zip", "--out", "elsewhere", code=0)
+    desk.here("unpack", "b.zip", "--out", "elsewhere", code=0)
     planned = desk.here("run", file, "--bundle", "elsewhere", "--add-session", "--dry-run", "-o", "json", code=0).json
     assert {row["trial"] for row in planned["trials"]["rows"]} == {
         f"weak-{count}-1x{count}-s2-r{number}" for count in (1, 2) for number in (3, 4)
     }
-    desk("run", file, "--bundle", "elsewhere", "--add-session", code=0)
+    desk.here("run", file, "--bundle", "elsewhere", "--add-session", code=0)
     assert "8 of 8 trials done" in desk.here("status", "elsewhere", code=0).out
     claims = desk.here("verify", "elsewhere", "-o", "json").json["claims"]["rows"]
     history = [row for row in claims if row["claim"] in ("ledger", "experiment", "records", "attempts")]
@@ -57,7 +57,7 @@ def test_two_experiments_in_turns_are_compared(desk: Desk):
     twice = {"repetitions": 2}
     first = desk.write("a.yaml", name="a", measure=twice)
     second = desk.write("b.yaml", "--rows", name="b", measure=twice)
-    ran = desk("run", first, "--against", second, code=0)
+    ran = desk.here("run", first, "--against", second, code=0)
     assert "a → b" in ran.out
     assert "Decided by: runs by turns in one session." in ran.out
     ended = re.findall(r"^  Succeeded  (\S+)  (\d)/8 trials", ran.err, re.MULTILINE)
@@ -73,11 +73,11 @@ def test_two_experiments_in_turns_are_compared(desk: Desk):
 
 def test_the_sessions_that_an_experiment_asks_for_are_named_one_after_the_other(desk: Desk):
     file = desk.write(measure={"sessions": {"count": 2}})
-    ran = desk("run", file, code=0)
+    ran = desk.here("run", file, code=0)
     hint = f"scalecurve run {file} --bundle results/desk --add-session"
     assert f"session 1 of 2 is done; the next one, later or on another machine: {hint}" in ran.err
     assert "2 of 4 trials done" in desk.here("status", "results/desk", code=0).out
-    assert "the next one" not in desk("run", file, "--add-session", code=0).err
+    assert "the next one" not in desk.here("run", file, "--add-session", code=0).err
     assert "4 of 4 trials done" in desk.here("status", "results/desk", code=0).out
 
 

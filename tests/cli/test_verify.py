@@ -104,7 +104,7 @@ def test_what_was_changed_is_named_and_stands_in_every_verb(desk: Desk, copy: Pa
 
 def test_a_trial_that_was_rolled_again_is_shown(desk: Desk, bundle: Path, copy: Path):
     drop_trial(copy)
-    ran = desk("run", bundle.parent / "finished.yaml", "--bundle", copy, "--resume", "-q", code=0)
+    ran = desk.here("run", bundle.parent / "finished.yaml", "--bundle", copy, "--resume", "-q", code=0)
     assert f"attempts: {R1} was run again: " in ran.err, "its own table says so, too"
     holds, detail = claims(desk, copy, 1)["attempts"]
     assert holds == "does not hold"
@@ -114,7 +114,7 @@ def test_a_trial_that_was_rolled_again_is_shown(desk: Desk, bundle: Path, copy: 
 
 def test_a_record_exchanged_for_another_is_named(desk: Desk, bundle: Path, copy: Path):
     drop_trial(copy)
-    desk("run", bundle.parent / "finished.yaml", "--bundle", copy, "--resume", "-q", code=0)
+    desk.here("run", bundle.parent / "finished.yaml", "--bundle", copy, "--resume", "-q", code=0)
     again = copy / "trials" / R1
     shutil.rmtree(again)
     shutil.copytree(bundle / "trials" / R1, again)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scalecurve_kube import leader_election as leasing
 from scalecurve_kube.leader_election import LeaderElector
 from scalecurve_kube.resources import LEASES
+from tests.examples import examples
 from tests.operator.api_in_memory import InMemory, Store
 
 AT = LEASES.path("system").removeprefix("/")
@@ -180,7 +181,7 @@ def test_an_answer_that_is_lost_loses_no_lease(clock: Clock) -> None:
     asyncio.run(run())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(15, nightly=60))
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.1, 0.4]), st.sampled_from([0.0, 0.05, 0.2]))
 def test_there_are_never_two(clock: Clock, seed: int, faults: float, stalls: float) -> None:
     chance = random.Random(seed)

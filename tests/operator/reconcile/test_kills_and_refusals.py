@@ -11,9 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scalecurve_operator.reconcile import job_probe
+from tests.examples import examples
 from tests.operator.simulated_cluster import PHASES, Process, World, run
 
-MANY = settings(max_examples=25)
+MANY = settings(max_examples=examples(10, nightly=25))
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
 from scalecurve_operator.reconcile import job_probe
+from tests.examples import examples
 from tests.operator.simulated_cluster import AT, NAMESPACE, Process, World
 
 TURNS = 300
@@ -112,7 +113,7 @@ def check(world: World) -> None:
         assert all(t["metadata"]["ownerReferences"][0]["uid"] == experiment["metadata"]["uid"] for t in begun)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(8, nightly=15))
 @given(st.integers(1, 3), st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.3]))
 @example(1, 0, 0.3)
 def test_whatever_users_do_everything_ends(parallelism: int, seed: int, troubles: float) -> None:
@@ -121,7 +122,7 @@ def test_whatever_users_do_everything_ends(parallelism: int, seed: int, troubles
     check(world)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(8, nightly=15))
 @given(st.integers(1, 3), st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.3]))
 @example(2, 10916, 0.3)
 @example(1, 2312748802, 0.3)

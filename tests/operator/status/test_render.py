@@ -20,6 +20,7 @@ from scalecurve_kube.resources import Object, timestamp
 from scalecurve_operator.status import render as statuses
 from scalecurve_operator.status.headlines import headlines
 from scalecurve_operator.status.render import AttemptResult
+from tests.examples import examples
 from tests.operator.attempt_remains import experiment
 
 NOW = 1_790_000_000.0
@@ -72,6 +73,7 @@ def within(part: Any, whole: Any) -> bool:
     return bool(part == whole)
 
 
+@settings(max_examples=examples(40, nightly=1000))
 @given(trial_statuses())
 def test_a_trials_statuses_are_declared_ones(found: list[Object]) -> None:
     for status in found[1:]:
@@ -100,7 +102,7 @@ def spec_of(repetitions: int = 3) -> tuple[ExperimentSpec, Any]:
     return made.spec, make_plan(made)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(15, nightly=50))
 @given(st.lists(PHASES, max_size=24), st.data())
 def test_an_experiments_status_is_a_declared_one(phases: list[TrialPhase], data: st.DataObject) -> None:
     spec, plan = spec_of()

@@ -60,14 +60,20 @@ horovod: $(RUNTIME)  ## build Horovod for the torch and TensorFlow in .venv, and
 PYTEST := $(BIN)/python -m pytest -n auto
 FRAMEWORKS := $(VENV)/.frameworks
 
-# Tests in one process run beside each other and beside the builds; tests on real processes one at a time, and alone.
+# Tests in one process run beside each other and beside the builds; tests that start one light process two at a time; all
+# other tests on real processes one at a time, and alone.
 SUITES := cluster or nodes or frameworks or integrations or repository
 .PHONY: test
 test: $(DEV)  ## the tests for a change, 20 minutes: all packages, real processes, the operator from the chart (Go)
 	@nice -n 19 $(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
 	$(PYTEST) --dist loadfile -m 'not (processes or $(SUITES))' $(PYTEST_ARGS) || status=$$?; \
 	wait $$building || cat $(VENV)/toolchain.log; \
-	$(PYTEST) -n 0 --dist no -m 'processes and not ($(SUITES))' $(PYTEST_ARGS) || status=$$?; exit $$status
+	$(PYTEST) -n 2 --dist loadfile -m 'light and not ($(SUITES))' $(PYTEST_ARGS) || status=$$?; \
+	$(PYTEST) -n 0 --dist no -m 'processes and not (light or $(SUITES))' $(PYTEST_ARGS) || status=$$?; exit $$status
+
+.PHONY: test-nightly
+test-nightly: $(DEV)  ## tests of properties, with new examples and ten times as many (5 minutes)
+	@SCALECURVE_HYPOTHESIS=nightly $(PYTEST) --dist loadfile -m 'hypothesis and not (processes or $(SUITES))' $(PYTEST_ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(DEV) cluster-tools  ## tests on a real control plane with simulated pods: operator, verbs, Prometheus, linters (Go)
@@ -141,15 +147,11 @@ check: $(DEV)  ## every cheap check, 1 minute: format, lint, types, one-way impo
 	@$(BIN)/python -m tools.check
 
 .PHONY: fix
-fix: $(DEV) crds  ## repair what a machine can: format, long lines of pages, generated files
+fix: $(DEV)  ## repair what a machine can: format, long lines of pages, generated files
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/python tools/lint/pages.py --fix
-	@$(BIN)/python tools/lint/late_imports.py --write
-	@$(BIN)/python -m tools.chart.readme
-	@SCALECURVE_GOLDEN=write $(BIN)/python -m pytest -n 0 --dist no -q tests/operator/runners/test_rendered_jobs.py >/dev/null
-	@if $(BIN)/python -c 'import sys; from tools.devcluster.toolchain import missing; sys.exit(bool(missing(["helm"])))'; \
-	then $(BIN)/python -m tests.chart.rendering; else echo "skipped: the chart's golden templates (helm is not built)"; fi
+	@$(BIN)/python -m tools.generated --write
 
 .PHONY: bench
 bench: $(DEV)  ## benchmarks without GPU: start-up, harness cost, interval coverage, large reports, fits
@@ -184,15 +186,12 @@ release-dry-run: $(DEV)  ## the same plus image archives, then try them: quickst
 
 .PHONY: crds
 crds: $(DEV)  ## generate the CRDs, the chart's rules for jobs, and docs/reference/experiment.md from the models
-	@$(BIN)/python -m scalecurve_api.crds.generate charts/scalecurve/files/crds
-	@$(BIN)/python -m tools.chart.job_rules
-	@$(BIN)/python -m scalecurve_api.crds.reference docs/reference/experiment.md
+	@$(BIN)/python -m tools.generated --write crds experiment-reference job-rules
 
 .PHONY: chart
-chart: crds  ## generate what depends on the chart: its README, the kustomize base, the golden templates
-	@$(BIN)/python -m tools.chart.readme
+chart: crds  ## generate what depends on the chart: its README, the kustomize base, the golden templates (Go)
 	@$(BIN)/python -m tools.devcluster.toolchain helm
-	@$(BIN)/python -m tests.chart.rendering
+	@$(BIN)/python -m tools.generated --write chart-readme kustomize-base golden-templates
 
 # Versions of everything together are in constraints*.txt, for installs of your own; locks/ has what each target installs,
 # with digests, which pip takes from a complete list only.

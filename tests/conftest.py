@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tools.check import REPOSITORY
 from tools.ci_summary import OUT_OF_TIME
+from tools.landings import ROOT, git
 
 SUITES = {
     "tests/chart/test_linters.py": "cluster",
@@ -37,35 +38,21 @@ SUITES = {
 """How a test's path begins → its suite; all others are `make test`'s."""
 PROCESSES = (
     "tests/analysis/reporting/test_in_a_browser.py",
-    "tests/analysis/reporting/test_registry.py",
-    "tests/analysis/reporting/test_report.py::test_analysis_is_quick_to_import",
     "tests/analysis/reporting/test_report.py::test_the_same_bundle_gives_the_same_bytes_anywhere",
-    "tests/analysis/statistics/test_intervals.py::test_importing_the_package",
     "tests/analysis/training_results/test_training.py::test_the_same_bytes_in_another_process",
-    "tests/api/record/test_envelope.py::test_reading_loads_nothing_heavy",
     "tests/chart/",
-    "tests/cli/test_bundles.py",
     "tests/cli/test_one_count.py",
-    "tests/cli/test_overlays.py",
-    "tests/cli/test_plan.py",
     "tests/cli/test_sessions.py",
-    "tests/cli/test_usage.py",
-    "tests/cli/test_validate.py",
     "tests/cli/test_verify.py",
     "tests/kube/test_cluster.py::test_credentials_that_expired_are_renewed",
     "tests/local/devices/test_locks.py",
     "tests/local/supervision/",
-    "tests/models/cli/test_network.py::test_showing_a_network_imports",
     "tests/models/cli/test_predict_projection.py::test_two_h200s",
     "tests/operator/reconcile/test_collect.py",
     "tests/operator/reconcile/test_hostile_records.py",
     "tests/operator/reconcile/test_judge_process.py",
-    "tests/test_ci_again.py",
     "tests/test_plugin_package.py",
-    "tests/worker/collectives/test_nccl_tests.py",
-    "tests/worker/integrations/instrument/test_injection.py",
     "tests/worker/integrations/instrument/test_leaving.py",
-    "tests/worker/integrations/test_measurement.py::test_no_framework_is_loaded",
     "tests/worker/launch/test_init_process.py",
     "tests/worker/launch/test_sshd.py",
     "tests/worker/monitor/test_cpu_load.py",
@@ -74,6 +61,31 @@ PROCESSES = (
     "tests/worker/sdk/test_bench.py",
 )
 """How the path of a test begins that starts processes and isn't marked so in its file."""
+TWO_AT_A_TIME = (
+    "tests/analysis/reporting/test_registry.py",
+    "tests/analysis/reporting/test_report.py::test_analysis_is_quick_to_import",
+    "tests/analysis/statistics/test_intervals.py::test_importing_the_package",
+    "tests/api/record/test_envelope.py::test_reading_loads_nothing_heavy",
+    "tests/chart/test_base.py",
+    "tests/chart/test_dashboard.py",
+    "tests/chart/test_older_values.py",
+    "tests/chart/test_templates.py",
+    "tests/chart/test_values.py",
+    "tests/cli/test_bundles.py",
+    "tests/cli/test_overlays.py",
+    "tests/cli/test_plan.py",
+    "tests/cli/test_usage.py",
+    "tests/cli/test_validate.py",
+    "tests/models/cli/test_network.py::test_showing_a_network_imports",
+    "tests/test_ci_again.py",
+    "tests/test_new_tests.py::test_new_tests_run_twice_more",
+    "tests/test_new_tests.py::test_rounds_end",
+    "tests/worker/collectives/test_nccl_tests.py",
+    "tests/worker/integrations/instrument/test_injection.py",
+    "tests/worker/integrations/test_measurement.py::test_no_framework_is_loaded",
+)
+"""How the path of a test begins that starts one process at a time, with one thread that computes, and watches no clock,
+terminal or load: two of them run beside each other."""
 QUICK_TOOLS = frozenset(["apt-get", "git", "ldconfig", "nvidia-smi", "pip", "sha256sum", "ssh-keygen"])
 """Commands that answer at once, if they are there at all: a busy machine changes nothing about them."""
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
@@ -107,6 +119,14 @@ def _note_start(event: str, arguments: tuple[Any, ...]) -> None:
 sys.addaudithook(_note_start)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Read the listed files alone where light tests alone run: it takes 15 s to read all."""
+    if not config.option.markexpr.startswith("light ") or not collection_path.name.startswith("test_"):
+        return None
+    path = collection_path.relative_to(ROOT).as_posix()
+    return True if not any(listed.startswith(path) for listed in TWO_AT_A_TIME) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         suite = next((suite for path, suite in SUITES.items() if item.nodeid.startswith(path)), None)
@@ -115,7 +135,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             suite = "cluster"
         if suite is not None:
             item.add_marker(suite)
-        if item.nodeid.startswith(PROCESSES) or suite not in (None, "repository"):
+        light = item.nodeid.startswith(TWO_AT_A_TIME)
+        if light:
+            item.add_marker("light")
+        if light or item.nodeid.startswith(PROCESSES) or suite not in (None, "repository"):
             item.add_marker("processes")
 
 
@@ -144,24 +167,34 @@ def _log(line: dict[str, Any]) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    _log({"session": f"pytest {os.getpid()}: {' '.join(session.config.invocation_params.args)}"})
+    if LOG in os.environ:
+        commit = git("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty")
+        _log({"session": _name(session), "commit": (commit or "").strip()})
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    name = f"pytest {os.getpid()}: {' '.join(session.config.invocation_params.args)}"
-    _log({"session": name, "status": int(exitstatus)})
+    _log({"session": _name(session), "status": int(exitstatus)})
+
+
+def _name(session: pytest.Session) -> str:
+    return f"pytest {os.getpid()}: {' '.join(session.config.invocation_params.args)}"
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     why = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = crash.message.partition("\n")[0] if crash and report.failed else ""
     real = "processes" in report.keywords
+    suite = next((suite for suite in SUITES.values() if suite in report.keywords), "")
     _log(
         {
             "test": report.nodeid,
             "outcome": report.outcome,
             "seconds": round(report.duration, 3),
             "why": why,
+            "said": said,
             "real": real,
+            "suite": suite,
         }
     )
 

@@ -12,6 +12,7 @@ from scalecurve_api.validation.document import MAX_DEPTH, read_documents
 from scalecurve_api.validation.validate import validate_text
 from tests.api.kube_schema import disagreements
 from tests.api.mutated import EXPERIMENTS, mutated_experiments
+from tests.examples import examples
 
 BROKEN_YAML = {
     "well-formed YAML",
@@ -24,9 +25,9 @@ BROKEN_YAML = {
 SCHEMA = experiment_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
-@settings(max_examples=2000)
+@settings(max_examples=examples(300, nightly=2000))
 @given(mutated_experiments())
-def test_two_thousand_mutated_experiments(text: str) -> None:
+def test_mutated_experiments(text: str) -> None:
     validated = validate_text(text, "file.yaml")
     for problem in validated.problems:
         assert problem.field or problem.allowed in BROKEN_YAML
@@ -43,7 +44,7 @@ def test_two_thousand_mutated_experiments(text: str) -> None:
         assert differences(experiment.spec.wire()) == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100, nightly=300))
 @given(mutated_experiments())
 def test_the_crd_takes_what_the_model_takes(text: str) -> None:
     documents, _ = read_documents(text, "file.yaml")

@@ -92,11 +92,26 @@ def main() -> int:
     chosen = within_budget(seconds)
     print(f"{len(chosen)} new or changed tests on real processes run {TIMES_MORE} times more")
     if dropped := len(seconds) - len(chosen):
-        print(f"{dropped} do not: they take over {SLOWEST_S:.0f} s, or {BUDGET_S:.0f} s for all are used up", flush=True)
+        print(
+            f"{dropped} do not: they take over {SLOWEST_S:.0f} s, or {BUDGET_S:.0f} s for all are used up", flush=True
+        )
     if not chosen:
         return 0
     rounds = ["-p", "tools.rounds", "--rounds", str(TIMES_MORE), "--rounds-within", str(BUDGET_S)]
-    command = [sys.executable, "-m", "pytest", "-n", "0", "--dist", "no", "-q", "-p", "no:cacheprovider", *rounds, *chosen]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "--dist",
+        "no",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *rounds,
+        *chosen,
+    ]
     return subprocess.run(command, env={**os.environ, "SCALECURVE_TEST_LOG": str(log)}, check=False).returncode
 
 

@@ -1,6 +1,6 @@
 """A plugin of pytest that runs what it collected several times over, and begins no test once its time is used up.
 
-    pytest -p tools.rounds --rounds 2 --rounds-within 120 tests/local/test_ddp.py
+pytest -p tools.rounds --rounds 2 --rounds-within 120 tests/local/test_ddp.py
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import torch
+from gloo_ranks import check
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -18,7 +19,6 @@ from scalecurve_worker.torch.noise_meter import NoiseMeter
 from scalecurve_worker.torch.strategies import WrappedModel
 from scalecurve_worker.torch.training import Trainer
 from scalecurve_worker.training.noise_scale import estimate
-from tests.worker.scripts.gloo_ranks import check
 
 BATCH, STEPS, CPU = 12, 4, torch.device("cpu")
 

@@ -6,10 +6,10 @@ patterns.py RANKS_PER_NODE
 from __future__ import annotations
 
 import torch
+from gloo_ranks import check
 
 from scalecurve_api.programs.collectives import AllReduce
 from scalecurve_worker.collectives.torch_operations import all_reduce_of
-from tests.worker.scripts.gloo_ranks import check
 
 
 def sums_rightly(rank: int, world: int, per_node: int) -> bool:

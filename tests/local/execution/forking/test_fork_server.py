@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyarrow.parquet import read_table
 
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local import ForkServer, RunProgress, StopRequest
 from scalecurve_local.devices.shares import Share
 from tests.local.conftest import Lab, none_left

@@ -60,16 +60,16 @@ horovod: $(RUNTIME)  ## build Horovod for the torch and TensorFlow in .venv, and
 PYTEST := $(BIN)/python -m pytest -n auto
 FRAMEWORKS := $(VENV)/.frameworks
 
-# Tests in one process run beside each other and beside the builds; tests that start one light process two at a time; all
-# other tests on real processes one at a time, and alone.
+# Tests in one process run beside each other and beside the builds; tests on real processes two at a time, and those that
+# watch a clock, a terminal or the load alone.
 SUITES := cluster or nodes or frameworks or integrations or repository
 .PHONY: test
-test: $(DEV)  ## the tests for a change, 20 minutes: all packages, real processes, the operator from the chart (Go)
+test: $(DEV)  ## the tests for a change, 15 minutes: all packages, real processes, the operator from the chart (Go)
 	@nice -n 19 $(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
 	$(PYTEST) --dist loadfile -m 'not (processes or $(SUITES))' $(PYTEST_ARGS) || status=$$?; \
 	wait $$building || cat $(VENV)/toolchain.log; \
-	$(PYTEST) -n 2 --dist loadfile -m 'light and not ($(SUITES))' $(PYTEST_ARGS) || status=$$?; \
-	$(PYTEST) -n 0 --dist no -m 'processes and not (light or $(SUITES))' $(PYTEST_ARGS) || status=$$?; exit $$status
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m 'processes and not (alone or $(SUITES))' $(PYTEST_ARGS) || status=$$?; \
+	$(PYTEST) -n 0 --dist no -m 'alone and not ($(SUITES))' $(PYTEST_ARGS) || status=$$?; exit $$status
 
 .PHONY: test-nightly
 test-nightly: $(DEV)  ## tests of properties, with new examples and ten times as many (5 minutes)

@@ -38,21 +38,42 @@ SUITES = {
 """How a test's path begins → its suite; all others are `make test`'s."""
 PROCESSES = (
     "tests/analysis/reporting/test_in_a_browser.py",
+    "tests/analysis/reporting/test_registry.py",
+    "tests/analysis/reporting/test_report.py::test_analysis_is_quick_to_import",
     "tests/analysis/reporting/test_report.py::test_the_same_bundle_gives_the_same_bytes_anywhere",
+    "tests/analysis/statistics/test_intervals.py::test_importing_the_package",
     "tests/analysis/training_results/test_training.py::test_the_same_bytes_in_another_process",
+    "tests/api/record/test_envelope.py::test_reading_loads_nothing_heavy",
     "tests/chart/",
+    "tests/chart/test_base.py",
+    "tests/chart/test_dashboard.py",
+    "tests/chart/test_older_values.py",
+    "tests/chart/test_templates.py",
+    "tests/chart/test_values.py",
+    "tests/cli/test_bundles.py",
     "tests/cli/test_one_count.py",
+    "tests/cli/test_overlays.py",
+    "tests/cli/test_plan.py",
     "tests/cli/test_sessions.py",
+    "tests/cli/test_usage.py",
+    "tests/cli/test_validate.py",
     "tests/cli/test_verify.py",
     "tests/kube/test_cluster.py::test_credentials_that_expired_are_renewed",
     "tests/local/devices/test_locks.py",
     "tests/local/supervision/",
+    "tests/models/cli/test_network.py::test_showing_a_network_imports",
     "tests/models/cli/test_predict_projection.py::test_two_h200s",
     "tests/operator/reconcile/test_collect.py",
     "tests/operator/reconcile/test_hostile_records.py",
     "tests/operator/reconcile/test_judge_process.py",
+    "tests/test_ci_again.py",
+    "tests/test_new_tests.py::test_new_tests_run_twice_more",
+    "tests/test_new_tests.py::test_rounds_end",
     "tests/test_plugin_package.py",
+    "tests/worker/collectives/test_nccl_tests.py",
+    "tests/worker/integrations/instrument/test_injection.py",
     "tests/worker/integrations/instrument/test_leaving.py",
+    "tests/worker/integrations/test_measurement.py::test_no_framework_is_loaded",
     "tests/worker/launch/test_init_process.py",
     "tests/worker/launch/test_sshd.py",
     "tests/worker/monitor/test_cpu_load.py",
@@ -61,31 +82,22 @@ PROCESSES = (
     "tests/worker/sdk/test_bench.py",
 )
 """How the path of a test begins that starts processes and isn't marked so in its file."""
-TWO_AT_A_TIME = (
-    "tests/analysis/reporting/test_registry.py",
-    "tests/analysis/reporting/test_report.py::test_analysis_is_quick_to_import",
-    "tests/analysis/statistics/test_intervals.py::test_importing_the_package",
-    "tests/api/record/test_envelope.py::test_reading_loads_nothing_heavy",
-    "tests/chart/test_base.py",
-    "tests/chart/test_dashboard.py",
-    "tests/chart/test_older_values.py",
-    "tests/chart/test_templates.py",
-    "tests/chart/test_values.py",
-    "tests/cli/test_bundles.py",
-    "tests/cli/test_overlays.py",
-    "tests/cli/test_plan.py",
-    "tests/cli/test_usage.py",
-    "tests/cli/test_validate.py",
-    "tests/models/cli/test_network.py::test_showing_a_network_imports",
-    "tests/test_ci_again.py",
-    "tests/test_new_tests.py::test_new_tests_run_twice_more",
-    "tests/test_new_tests.py::test_rounds_end",
-    "tests/worker/collectives/test_nccl_tests.py",
-    "tests/worker/integrations/instrument/test_injection.py",
-    "tests/worker/integrations/test_measurement.py::test_no_framework_is_loaded",
+ALONE = (
+    "tests/chart/test_install.py",
+    "tests/chart/test_installed_operator.py",
+    "tests/chart/test_scraping.py",
+    "tests/cli/test_terminal.py",
+    "tests/worker/monitor/test_cpu_load.py",
 )
-"""How the path of a test begins that starts one process at a time, with one thread that computes, and watches no clock,
-terminal or load: two of them run beside each other."""
+"""How the path of a test begins that has a control plane, or watches a terminal or the machine's load: nothing runs
+beside it. All others on real processes run two at a time."""
+LONGEST = (
+    "tests/worker/extras/layouts/",
+    "tests/worker/torch/test_strategies.py",
+    "tests/worker/launch/test_pod.py",
+    "tests/worker/torch/test_equal_losses.py",
+)
+"""How the paths of the tests begin that come first: at the end one of two lanes would wait for them."""
 QUICK_TOOLS = frozenset(["apt-get", "git", "ldconfig", "nvidia-smi", "pip", "sha256sum", "ssh-keygen"])
 """Commands that answer at once, if they are there at all: a busy machine changes nothing about them."""
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
@@ -120,14 +132,15 @@ sys.addaudithook(_note_start)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Read the listed files alone where light tests alone run: it takes 15 s to read all."""
-    if not config.option.markexpr.startswith("light ") or not collection_path.name.startswith("test_"):
+    """Read no other files where the listed tests run: it takes 15 s to read all."""
+    if not config.option.markexpr.startswith("alone ") or not collection_path.name.startswith("test_"):
         return None
     path = collection_path.relative_to(ROOT).as_posix()
-    return True if not any(listed.startswith(path) for listed in TWO_AT_A_TIME) else None
+    return True if not any(listed.startswith(path) for listed in ALONE) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     for item in items:
         suite = next((suite for path, suite in SUITES.items() if item.nodeid.startswith(path)), None)
         # An API server for the operator's unit tests brings training-operator's webhooks along.
@@ -135,10 +148,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             suite = "cluster"
         if suite is not None:
             item.add_marker(suite)
-        light = item.nodeid.startswith(TWO_AT_A_TIME)
-        if light:
-            item.add_marker("light")
-        if light or item.nodeid.startswith(PROCESSES) or suite not in (None, "repository"):
+        alone = item.nodeid.startswith(ALONE)
+        if alone:
+            item.add_marker("alone")
+        if alone or item.nodeid.startswith(PROCESSES) or suite not in (None, "repository"):
             item.add_marker("processes")
 
 

@@ -62,7 +62,7 @@ FRAMEWORKS := $(VENV)/.frameworks
 
 # Tests in one process run beside each other and beside the builds; tests on real processes two at a time, and those that
 # watch a clock, a terminal or the load alone.
-SUITES := cluster or nodes or frameworks or integrations or repository
+SUITES := benchmarks or cluster or nodes or frameworks or integrations or repository
 .PHONY: test
 test: $(DEV)  ## the tests for a change, 15 minutes: all packages, real processes, the operator from the chart (Go)
 	@nice -n 19 $(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
@@ -74,6 +74,10 @@ test: $(DEV)  ## the tests for a change, 15 minutes: all packages, real processe
 .PHONY: test-nightly
 test-nightly: $(DEV)  ## tests of properties, with new examples and ten times as many (5 minutes)
 	@SCALECURVE_HYPOTHESIS=nightly $(PYTEST) --dist loadfile -m 'hypothesis and not (processes or $(SUITES))' $(PYTEST_ARGS)
+
+.PHONY: test-benchmarks
+test-benchmarks: $(DEV)  ## every program of benchmarks/ in its smallest form (2 minutes)
+	@$(PYTEST) -n 2 -m benchmarks $(PYTEST_ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(DEV) cluster-tools  ## tests on a real control plane with simulated pods: operator, verbs, Prometheus, linters (Go)
@@ -102,8 +106,8 @@ test-integrations: $(INTEGRATIONS)  ## tests with Transformers, Lightning, Accel
 	@$(PYTEST) -n 0 --dist no -m integrations $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all:  ## all tests: test, test-cluster, test-frameworks, test-integrations, test-nodes
-	@status=0; for suite in test test-cluster test-frameworks test-integrations test-nodes; do $(MAKE) $$suite || status=$$?; done; exit $$status
+test-all:  ## all tests: test, test-benchmarks, test-cluster, test-frameworks, test-integrations, test-nodes
+	@status=0; for suite in test test-benchmarks test-cluster test-frameworks test-integrations test-nodes; do $(MAKE) $$suite || status=$$?; done; exit $$status
 
 .PHONY: cluster-tools
 cluster-tools: $(VENV)/bin/python  ## build what `make cluster` runs, once: etcd, Kubernetes, job operators (20 minutes, Go)

@@ -1,7 +1,7 @@
 """How long every fit takes, left-out fits included (the bar is one second each), 10,000 Paleo predictions (5 s),
 and 1,000 fits of one law (6 s).
 
-    python -m benchmarks.fit_speed
+    python -m benchmarks.fit_speed [--runs 5]
 
 Medians of five, by the clock and of the processor: on a machine that others use, the clock says more of them. Sizes are
 generous: 64 worker counts, 200,000 losses, 800 runs of a speed model, 30 message sizes at 4 worker counts.
@@ -9,6 +9,7 @@ generous: 64 worker counts, 200,000 losses, 800 runs of a speed model, 30 messag
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 
@@ -33,6 +34,10 @@ RNG = np.random.default_rng(0)
 
 
 def main() -> None:
+    """Print one row a fit."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5, help="of each fit, after a first that is not timed")
+    runs = parser.parse_args().runs
     fits: dict[str, Callable[[], object]] = {
         "scaling laws, all five": laws(),
         "usl, 1,000 fits": law_fits(),
@@ -47,7 +52,7 @@ def main() -> None:
     for name, fit in fits.items():
         fit()  # scipy is imported with the first
         taken = []
-        for _ in range(5):
+        for _ in range(runs):
             began = time.perf_counter(), time.process_time()
             fit()
             taken.append((time.perf_counter() - began[0], time.process_time() - began[1]))

@@ -2,6 +2,7 @@
 
 python -m benchmarks.pipeline_bubble
 python -m benchmarks.pipeline_bubble --cores 4
+python -m benchmarks.pipeline_bubble --quick
 
 A layer holds its worker for some milliseconds, asleep, so that 4 workers need no 4 cores: what is measured is the order
 of the passes, and what the harness and gloo add to them. With ``--cores`` layers compute matrix products instead, on so
@@ -128,20 +129,25 @@ def main() -> int:
     """One row a pipeline."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cores", type=int, help="workers that compute, instead of 2 and 4 that sleep")
+    parser.add_argument("--quick", action="store_true", help="2 workers that sleep, and as many micro-batches")
     parser.add_argument("--rank", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rank:
         rank(json.loads(options.rank), options.out)
         return 0
-    kind, counts = ("computed", [options.cores]) if options.cores else ("held", [2, 4])
+    kind, counts = ("computed", [options.cores]) if options.cores else ("held", [2] if options.quick else [2, 4])
     names = (
         f"{'layers':9} {'schedule':12} {'p':>2} {'m':>3} {'step ms':>8} {'bubble':>8} {'formula':>8} {'difference':>10}"
     )
     print(f"{names} {'uneven':>8} {'slowest':>8}")
     wrong = 0
     for workers in counts:
-        equal = [(kind, each.value, workers, m * workers, 1.0) for each in PipelineSchedule for m in (1, 2, 4)]
+        equal = [
+            (kind, each.value, workers, m * workers, 1.0)
+            for each in PipelineSchedule
+            for m in ((1,) if options.quick else (1, 2, 4))
+        ]
         cases: list[Case] = [*equal, (kind, "1f1b", workers, 2 * workers, SLOW)]
         for case, times in zip(cases, measured(cases), strict=True):
             expected = times.uneven_bubble if case[4] != 1 else times.expected_bubble

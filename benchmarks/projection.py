@@ -1,6 +1,7 @@
 """How long does a projection take, and how far off is one from public tables of a large transformer?
 
     python -m benchmarks.projection     # the tables of docs/explanation/models.md; about two minutes of one core
+    python -m benchmarks.projection --workers 8
 
 The step of llama_8b under FSDP is recorded at 8, 128 and 512 workers, in a process of its own each. Compute is what
 makes the step at 8 GPUs take what torchtitan published; that of 128 follows from the collectives and the links alone.
@@ -8,6 +9,7 @@ makes the step at 8 GPUs take what torchtitan published; that of 128 follows fro
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -116,13 +118,18 @@ def compute_of(program: StepProgram, measured_s: float, links: WorkerLinks) -> f
 
 
 def main() -> None:
-    """Print both tables."""
-    steps = {workers: recorded(workers) for workers in (BASE, 128, 512)}
+    """Print both tables, or one row of the first."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, help="record the step at this worker count, and nothing else")
+    alone = parser.parse_args().workers
+    steps = {workers: recorded(workers) for workers in ([alone] if alone else (BASE, 128, 512))}
     print("| GPUs | recorded in, s | CPU, s | peak, GiB | collectives | GB |\n| --- | --- | --- | --- | --- | --- |")
     for workers, each in steps.items():
         sent = each.program.exchanged_bytes() / 1e9
         taken = f"{each.seconds:.0f} | {each.cpu_s:.0f} | {each.peak_bytes / GIB:.2f}"
         print(f"| {workers} | {taken} | {len(each.program.exchanges)} | {sent:.1f} |")
+    if alone:
+        return
     links = links_of([], find_link("nvlink4"), find_link("400gbps"))
     print("\n| published | GPUs | tokens/s a GPU | predicted | error | memory, GiB | predicted | error |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")

@@ -21,6 +21,7 @@ from tools.ci_summary import OUT_OF_TIME
 from tools.landings import ROOT, git
 
 SUITES = {
+    "tests/benchmarks/": "benchmarks",
     "tests/chart/test_linters.py": "cluster",
     "tests/cluster/": "cluster",
     "tests/prometheus/": "cluster",

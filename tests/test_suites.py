@@ -15,7 +15,7 @@ from tools.suites import NotGreen, SuiteRun, green_run, notes, problems, record,
 
 COMMITS = [f"{number:040x}" for number in range(1, 8)]
 LANDINGS = [Landing(number, commit, "2026-11-24") for number, commit in enumerate(COMMITS, start=1)]
-NAMES = ("cluster", "frameworks", "images", "integrations", "nodes")
+NAMES = ("benchmarks", "cluster", "frameworks", "images", "integrations", "nodes")
 
 
 def run(name: str = "cluster", landing: int = 7, **changed: object) -> SuiteRun:

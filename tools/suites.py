@@ -26,7 +26,7 @@ from tools.ledger import ROOT, LedgerEntry, LedgerError, read_entries
 FILE = ROOT / "tests/suites.toml"
 OLDEST = 3
 """Landings since the last green run."""
-SuiteName = Literal["cluster", "frameworks", "images", "integrations", "nodes"]
+SuiteName = Literal["benchmarks", "cluster", "frameworks", "images", "integrations", "nodes"]
 TARGETS = {"images": "make images test-nodes", "nodes": "make images test-nodes"}
 HEADER = """\
 # The last green run of each suite that does not decide on a landing. `python -m tools.suites record` writes

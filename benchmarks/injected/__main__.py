@@ -16,6 +16,8 @@ def main() -> None:
     """One row a cause."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="runs of each cause")
+    parser.add_argument("--windows", type=int, default=2, help="of each trial")
+    parser.add_argument("--steps", type=int, default=10, help="of each window")
     parser.add_argument("--only", action="append", choices=list(CASES), help="a cause; repeatable (default: all)")
     options = parser.parse_args()
     chosen = [CASES[name] for name in options.only or CASES]
@@ -28,7 +30,9 @@ def main() -> None:
     )
     for case in chosen:
         with tempfile.TemporaryDirectory() as folder:
-            results = [run(case, Path(folder) / str(index)) for index in range(options.runs)]
+            results = [
+                run(case, Path(folder) / str(index), options.windows, options.steps) for index in range(options.runs)
+            ]
         right = sum(each.largest == case.kind for each in results)
         near = sum(abs(each.ratio - 1) <= 0.2 for each in results)
         ratios = [each.ratio for each in results]

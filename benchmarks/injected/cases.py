@@ -129,7 +129,6 @@ def _experiment(case: Case, windows: int, steps: int) -> dict[str, Any]:
             "workload": {
                 "program": "custom",
                 "command": [sys.executable, str(ROOT / "benchmarks/injected/train.py")],
-                "launcher": "torchrun",
                 "sameData": True,
                 "env": {"CAUSE": case.name, **case.environment},
             },

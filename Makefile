@@ -77,7 +77,7 @@ test-nightly: $(DEV)  ## tests of properties, with new examples and ten times as
 
 .PHONY: test-benchmarks
 test-benchmarks: $(DEV)  ## every program of benchmarks/ in its smallest form (2 minutes)
-	@$(PYTEST) -n 2 -m benchmarks $(PYTEST_ARGS)
+	@$(PYTEST) -n 2 -m benchmarks tests/benchmarks $(PYTEST_ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(DEV) cluster-tools  ## tests on a real control plane with simulated pods: operator, verbs, Prometheus, linters (Go)

@@ -141,7 +141,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     for item in items:
         suite = next((suite for path, suite in SUITES.items() if item.nodeid.startswith(path)), None)
         # An API server for the operator's unit tests brings training-operator's webhooks along.

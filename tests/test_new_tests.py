@@ -55,7 +55,8 @@ def test_only_real_tests_that_passed_are_candidates() -> None:
 
 def test_the_quickest_run_within_the_budget_and_no_slow_one() -> None:
     assert within_budget({"slow": 21.0, "quick": 1.0}) == ["quick"]
-    assert within_budget({"b.py::test_b": 2.0, "a.py::test_a": 1.0}) == ["b.py::test_b", "a.py::test_a"]
+    seconds = {"b.py::test_b": 2.0, "a.py::test_c": 3.0, "a.py::test_a": 1.0}
+    assert within_budget(seconds) == ["a.py::test_a", "a.py::test_c", "b.py::test_b"]
     assert within_budget({f"test_{number}": 10.0 + number for number in range(9)}) == [
         f"test_{number}" for number in range(5)
     ]

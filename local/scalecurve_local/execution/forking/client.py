@@ -52,14 +52,7 @@ class ForkServer:
         self._control, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with far:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "scalecurve_local.execution.forking.server",
-                    str(far.fileno()),
-                    *PRELOADED[program],
-                ],
+                [sys.executable, "-P", "-m", _SERVER, str(far.fileno()), *PRELOADED[program]],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalecurve_api.crds import generate, reference
-from tests.api import trial_defaults
+from tests.api import trial_defaults, wording
 from tests.chart import rendering
 from tests.operator.runners import runner_cases
 from tools.chart import base, job_rules, readme
@@ -85,6 +85,7 @@ KINDS = (
         ("tests/api/trial_defaults.json",),
         lambda: {trial_defaults.PATH: trial_defaults.text()},
     ),
+    GeneratedFiles("wording", "api/scalecurve_api", ("tests/api/wording.txt",), lambda: {wording.PATH: wording.text()}),
     GeneratedFiles(
         "job-rules",
         "api/scalecurve_api/spec/job_kinds.py",

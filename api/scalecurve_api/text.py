@@ -9,10 +9,10 @@ _WORDING = (
     (r"^Value error, ", ""),
     (r"^(?:String|List|Dictionary|Value) should have ", ""),
     (r"^String should match pattern '\^\[a-z0-9\].*", "lower-case letters, digits and inner dashes"),
-    (r"^String should match pattern '\^\[1-9\]\[0-9\]\{0,4\}x.*", "nodes x workers a node, as 2x4"),
+    (r"^String should match pattern '\^\[1-9\]\[0-9\]\{0,4\}x.*", "nodes x workers per node, such as 2x4"),
     (r"^String should match pattern '\^\[A-Za-z_\].*", "the name of an environment variable"),
     (r"^String should match pattern '\^\[a-zA-Z_\].*", "letters, digits and underscores"),
-    (r"^String should match pattern '\^\[A-Z\]\{3\}\$'", "three capital letters, as USD"),
+    (r"^String should match pattern '\^\[A-Z\]\{3\}\$'", "three capital letters, such as USD"),
     (r"^String should match pattern '\^\[\^\\x00\].*", "text without NUL characters"),
     (r"^String should match pattern '(.+)'$", r"text that matches \1"),
     (r"^a valid (\w+).*", r"a \1"),
@@ -20,12 +20,15 @@ _WORDING = (
     (r"\ba integer\b", "a whole number"),
     (r"\ba dictionary\b", "a mapping"),
     (r"<\w+\.\w+: ('[^']*')>", r"\1"),
-    (r" after validation, not (\d+)$", r", and there are \1"),
+    (r"\bgreater than or equal to\b", "at least"),
+    (r"\bless than or equal to\b", "at most"),
+    (r"\bgreater than\b", "more than"),
+    (r" after validation, not (\d+)$", r", not \1"),
 )
 
 
 def plain(message: str) -> str:
-    """What is allowed, said after the word "allowed"."""
+    """Turn a message of pydantic into what follows the word "expected"."""
     for before, after in _WORDING:
         message = re.sub(before, after, message)
     return message

@@ -19,14 +19,14 @@ spec:
 """
 
 
-def allowed(folder: Path, files: list[str], share: str = "null") -> list[str]:
+def messages(folder: Path, files: list[str], share: str = "null") -> list[str]:
     for file in files:
         (folder / "fruits" / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / "fruits" / file).touch()
     path = folder / "fruits.yaml"
     path.write_text(EXPERIMENT.replace("FOLDER", str(folder / "fruits")).replace("SHARE", share))
     (checked,) = validate([path])
-    return [problem.allowed for problem in checked.problems]
+    return [problem.message for problem in checked.problems]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def allowed(folder: Path, files: list[str], share: str = "null") -> list[str]:
     ],
 )
 def test_folders_that_train(tmp_path: Path, files: list[str], share: str):
-    assert allowed(tmp_path, files, share) == []
+    assert messages(tmp_path, files, share) == []
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_folders_that_train(tmp_path: Path, files: list[str], share: str):
         (["train/apple/1.jpg"], "null", "data.validation set to the share to hold out"),
         (["train/apple/1.jpg", "test/1.jpg"], "null", "images in test have no folders of classes"),
         (["train/apple/1.jpg", "val/pear/1.jpg"], "null", "val/pear is none of them"),
-        (["train/apple/1.jpg", "val/apple/1.jpg"], "0.2", "left out"),
+        (["train/apple/1.jpg", "val/apple/1.jpg"], "0.2", "remove it"),
         (["apple/1.jpg"], "null", "or data.validation set to the share of <class>/<image>"),
         (["train/1.jpg"], "0.2", "or with <class>/<image>"),
     ],
 )
 def test_folders_that_cannot(tmp_path: Path, files: list[str], share: str, part: str):
-    (text,) = allowed(tmp_path, files, share)
+    (text,) = messages(tmp_path, files, share)
     assert part in text

@@ -28,18 +28,16 @@ def trial(changes: Mapping[str, Any] | None = None, workers: int = 2) -> TrialSp
 
 def window(index: int, kind: WindowKind = WindowKind.train, wall_s: float = 0.3, **changes: Any) -> Window:
     """A window of three steps of eight samples."""
-    return Window(
-        **{
-            "index": index,
-            "kind": kind,
-            "open_ns": BEGIN + index * SECOND,
-            "wall_ns": round(wall_s * SECOND),
-            "first_step": 3 * (index + 1),
-            "steps": 3,
-            "samples": 24,
-        }
-        | changes
-    )
+    fields: dict[str, Any] = {
+        "index": index,
+        "kind": kind,
+        "open_ns": BEGIN + index * SECOND,
+        "wall_ns": round(wall_s * SECOND),
+        "first_step": 3 * (index + 1),
+        "steps": 3,
+        "samples": 24,
+    }
+    return Window(**fields | changes)
 
 
 def rank_record(rank: int, of: TrialSpec, **changes: Any) -> RankRecord:

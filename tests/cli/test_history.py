@@ -53,7 +53,7 @@ def test_history_refuses_bad_input(past: Path, tmp_path: Path):
     for words, message in (
         ([tmp_path / "none"], "no such folder"),
         ([past, "--experiment", "weekly"], "no bundle of weekly; experiments found: nightly"),
-        ([past, "--by", "mood"], "--by: nothing was recorded as 'mood'; allowed: "),
+        ([past, "--by", "mood"], "--by: nothing was recorded as 'mood'; expected "),
     ):
         ran = run("history", *words)
         assert ran.exit_code == 2

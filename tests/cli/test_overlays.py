@@ -50,16 +50,16 @@ def test_half_right_files_are_not_printed(desk: Desk, laid: list[str]):
     (desk.folder / "wrong.yaml").write_text("spec:\n  scaling:\n    workers: two\n")
     ran = desk.here("validate", *laid, "--overlay", "wrong.yaml", "-o", "yaml", code=2)
     assert ran.out == ""
-    assert ran.err.startswith("wrong.yaml:3: spec.scaling.workers: given ")
+    assert ran.err.startswith("wrong.yaml:3: spec.scaling.workers: got ")
 
 
 @pytest.mark.parametrize("verb", ["validate", "plan", "run", "doctor"])
 def test_an_overlay_that_is_none_gets_one_line(desk: Desk, laid: list[str], verb: str):
     (desk.folder / "list.yaml").write_text("- spec\n")
     for name, said in (
-        ("absent.yaml", "absent.yaml: given a file that cannot be read (No such file or directory); allowed: a YAML"),
-        ("list.yaml", 'list.yaml:1: document: given ["spec"]; allowed: an overlay: one mapping of the fields that'),
-        ("-", "-: given standard input, which is not read"),
+        ("absent.yaml", "absent.yaml: got a file that cannot be read (No such file or directory); expected a YAML"),
+        ("list.yaml", 'list.yaml:1: document: got ["spec"]; expected an overlay: one mapping of the fields that'),
+        ("-", "-: got standard input, which is not read"),
     ):
         ran = desk.here(verb, *laid, "--overlay", name, code=2)
         (line,) = (ran.out + ran.err).splitlines()
@@ -73,8 +73,8 @@ def test_files_that_are_too_much_together_are_refused(desk: Desk, laid: list[str
         (desk.folder / f"{name}.yaml").write_text(yaml.safe_dump({"spec": {"workload": {"env": half}}}))
     assert desk.here("validate", "full.yaml", "--overlay", "first.yaml", code=0)
     ran = desk.here("validate", "full.yaml", "--overlay", "first.yaml", "--overlay", "second.yaml", code=2)
-    assert ran.out.startswith("full.yaml with first.yaml and second.yaml laid over it: given ")
-    assert f"characters; allowed: at most {MAX_BYTES}" in ran.out
+    assert ran.out.startswith("full.yaml with first.yaml and second.yaml laid over it: got ")
+    assert f"characters; expected at most {MAX_BYTES}" in ran.out
 
 
 def test_an_overlay_needs_an_experiment(desk: Desk, laid: list[str]):

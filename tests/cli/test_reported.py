@@ -45,25 +45,25 @@ def test_from_run_to_report_and_compare(desk: Desk):
     [
         (
             {"instrument": "log"},
-            "spec.workload.log: given nothing; allowed: {format: ...} or {pattern: ...} for instrument log",
+            "spec.workload.log: required: {format: ...} or {pattern: ...} for instrument log",
         ),
-        ({"log": {"format": "nemo"}}, 'spec.workload.instrument: given "auto"; allowed: log, beside workload.log'),
+        ({"log": {"format": "nemo"}}, 'spec.workload.instrument: got "auto"; not supported beside workload.log'),
         (
             {"instrument": "log", "log": {"pattern": "time (.*)"}},
-            "spec.workload.log.pattern: given time (.*); allowed: a regular expression with a named group step_time,",
+            'spec.workload.log.pattern: got "time (.*)"; expected a regular expression with a named group step_time,',
         ),
-        ({"startsRanks": True}, "spec.workload.startsRanks: given true; allowed: false, or instrument log"),
+        ({"startsRanks": True}, "spec.workload.startsRanks: got true; not supported with instrument auto"),
         (
             {"instrument": "log", "log": {"format": "nemo"}, "startsRanks": True, "launcher": "torchrun"},
-            'spec.workload.launcher: given "torchrun"; allowed: processes, or left out, beside startsRanks',
+            'spec.workload.launcher: got "torchrun"; not supported beside startsRanks; use processes',
         ),
         (
             {"instrument": "log", "log": {"format": "megatron-lm"}},
-            "allowed: 'torchtitan', 'megatron', 'nemo', 'maxtext', 'huggingface', 'lightning' or 'mllog'",
+            "expected 'torchtitan', 'megatron', 'nemo', 'maxtext', 'huggingface', 'lightning' or 'mllog'",
         ),
         (
             {"instrument": "log", "log": {"format": "torchtitan", "tokensPerSample": "{seqlen}"}},
-            "spec.workload.log.tokensPerSample: given an unknown placeholder {seqlen}",
+            "spec.workload.log.tokensPerSample: unknown placeholder {seqlen}",
         ),
     ],
 )

@@ -123,7 +123,7 @@ def test_a_name_that_is_a_path_is_refused_before_anything_is_touched(
         refused = desk(*words, code=3)
         assert "ScalingTrial exp-" in refused.err
         assert "spec.name" in refused.err
-        assert "allowed: 1 to 63 lower-case letters, digits and inner dashes" in refused.err
+        assert "expected 1 to 63 lower-case letters, digits and inner dashes" in refused.err
         assert "\x1b" not in refused.err
         assert refused.err.count("\n") == 1
         assert layout(tmp_path) == before
@@ -162,7 +162,7 @@ def test_200_generated_names_are_refused_before_anything_is_touched(
         stored["spec"]["name"] = name.format(victim=victim)
         fresh = {"name": "exp-x", "labels": stored["metadata"]["labels"]}
         lax.rest.call("POST", kept.path("scalingtrials"), {**stored, "metadata": fresh})
-        with pytest.raises(ClusterError, match=r"ScalingTrial exp-x: spec\.name: given .*; allowed: 1 to 63"):
+        with pytest.raises(ClusterError, match=r"ScalingTrial exp-x: spec\.name: got .*; expected 1 to 63"):
             pull(cluster, watched, desk.folder / "results" / "exp")
         assert layout(tmp_path) == before
 

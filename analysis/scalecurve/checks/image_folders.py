@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from scalecurve_api.problem import Problem
+from scalecurve_api.problem import Problem, expected, forbidden
 from scalecurve_api.programs.data import DataSource, TrainingData
 from scalecurve_api.programs.training import TrainingWorkload
 from scalecurve_api.spec.experiment import ScalingExperiment
@@ -28,23 +28,23 @@ def _problems(folder: Path, data: TrainingData) -> Iterator[Problem]:
     train, val, test = (_classes(folder / name) for name in ("train", "val", "test"))
     if data.validation is not None:
         if train and val:
-            yield Problem(_VALIDATION, data.validation, f"left out: {folder} has train and val")
+            yield Problem(_VALIDATION, data.validation, forbidden(f"{folder} has train and val"))
         elif not train and not _classes(folder) - {"train", "val", "test"}:
-            yield Problem(_PATH, data.path, "a folder with train/<class>/<image>, or with <class>/<image>")
+            yield Problem(_PATH, data.path, expected("a folder with train/<class>/<image>, or with <class>/<image>"))
         return
     if not train:
-        allowed = "a folder with train/<class>/<image> beside val or test"
+        split = "a folder with train/<class>/<image> beside val or test"
         if _classes(folder):
-            allowed += ", or data.validation set to the share of <class>/<image> to hold out"
-        yield Problem(_PATH, data.path, allowed)
+            split += ", or data.validation set to the share of <class>/<image> to hold out"
+        yield Problem(_PATH, data.path, expected(split))
     elif not val and not test:
         images = " (the images in test have no folders of classes, and so no labels)" if _files(folder / "test") else ""
-        allowed = "a folder with val/<class>/<image> or test/<class>/<image> beside train, or data.validation set"
-        yield Problem(_PATH, data.path, f"{allowed} to the share to hold out{images}")
+        split = "a folder with val/<class>/<image> or test/<class>/<image> beside train, or data.validation set"
+        yield Problem(_PATH, data.path, expected(f"{split} to the share to hold out{images}"))
     else:
         held = "val" if val else "test"
         for name in sorted((val or test) - train)[:1]:
-            yield Problem(_PATH, data.path, f"the classes of train alone: {held}/{name} is none of them")
+            yield Problem(_PATH, data.path, expected(f"only classes of train: {held}/{name} is none of them"))
 
 
 def _classes(folder: Path) -> set[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from scalecurve.checks.image_folders import folder_problems
-from scalecurve_api.problem import Problem, printable, shorten
+from scalecurve_api.problem import Description, Problem, expected, printable, shorten
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation.document import MAX_BYTES, Document, read_documents, write_documents
 from scalecurve_api.validation.fits import too_large
@@ -78,10 +78,10 @@ def problem_table(checked: Iterable[Checked]) -> Table:
     """One row per problem."""
     from scalecurve.render.table import Column, Table  # Brings numpy, which checking a file does without.
 
-    names = ("file", "line", "field", "given", "allowed", "suggestion")
+    names = ("file", "line", "field", "code", "got", "message", "suggestion")
     columns = tuple(Column(name, name.title(), "count" if name == "line" else "text") for name in names)
     problems = [problem for file in checked for problem in file.problems]
-    rows = [(p.file, p.line, p.field, shorten(p.given), p.allowed, p.suggestion) for p in problems]
+    rows = [(p.file, p.line, p.field, p.code, shorten(p.got), p.message, p.suggestion) for p in problems]
     return Table("problems", "Problems", columns, tuple(rows))
 
 
@@ -118,19 +118,19 @@ def _read_overlay(file: Path) -> Document | Checked:
     return overlay or Checked(str(file), "", (), tuple(problems))
 
 
-def _read(file: Path, allowed: str) -> str | Checked:
+def _read(file: Path, text: str) -> str | Checked:
     """A file's text, up to the largest size of an experiment, or what it is instead of a text."""
     try:
         if str(file) == "-":
-            given = "standard input, which is not read"
+            got = "standard input, which is not read"
         else:
             with file.open("rb") as opened:
                 data = opened.read(_MOST_BYTES + 1)
             if len(data) <= _MOST_BYTES:
                 return data.decode()
-            given = f"more than {_MOST_BYTES} bytes"
+            got = f"more than {_MOST_BYTES} bytes"
     except OSError as error:
-        given = f"a file that cannot be read ({error.strerror})"
+        got = f"a file that cannot be read ({error.strerror})"
     except UnicodeDecodeError as error:
-        given = f"a file that is not UTF-8 text (at byte {error.start + 1})"
-    return Checked(str(file), "", (), (Problem((), given, allowed, file=str(file)),))
+        got = f"a file that is not UTF-8 text (at byte {error.start + 1})"
+    return Checked(str(file), "", (), (Problem((), Description(got), expected(text), file=str(file)),))

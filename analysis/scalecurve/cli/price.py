@@ -67,7 +67,7 @@ def _override(
     except ValidationError as error:
         first = error.errors()[0]
         option = str(first["loc"][0]).replace("_", "-")
-        fail(f"--{option}: given {first['input']!r}; allowed: {plain(first['msg'])}", EXIT_INPUT)
+        fail(f"--{option}: got {first['input']!r}; expected {plain(first['msg'])}", EXIT_INPUT)
 
 
 def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) -> PriceOverride:

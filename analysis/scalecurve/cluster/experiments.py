@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from scalecurve_api.lifecycle import ExperimentPhase
 from scalecurve_api.model import SAFE_NAMES, SafeName
-from scalecurve_api.problem import NOTHING, Problem, printable
+from scalecurve_api.problem import NOTHING, Problem, expected, printable
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
@@ -166,7 +166,7 @@ def with_safe_names(trials: Iterable[BegunTrial]) -> list[BegunTrial]:
         try:
             name = _SAFE_NAME.validate_python(trial.stored.get("name"))
         except ValidationError:
-            problem = Problem(("spec", "name"), trial.stored.get("name", NOTHING), SAFE_NAMES)
+            problem = Problem(("spec", "name"), trial.stored.get("name", NOTHING), expected(SAFE_NAMES))
             raise ClusterError(f"ScalingTrial {trial.name}: {problem}; nothing was written") from None
         if name in checked:
             raise ClusterError(

@@ -92,7 +92,7 @@ def _refusal(experiment: ScalingExperiment, point: Point, device_gb: float | Non
     alone = _alone(experiment, point)
     if problems := check(alone):
         first = problems[0]
-        return Refusal(point, RefusalGround.illegal, f"{first.field}: {first.allowed}")
+        return Refusal(point, RefusalGround.illegal, f"{first.field}: {first.message}")
     limit = device_gb or experiment.spec.resources.device_memory_gb
     memory = memory_at(experiment.spec, point) if limit is not None else None
     if memory is not None and limit is not None and memory.total > limit * GB:

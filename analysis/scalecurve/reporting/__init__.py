@@ -47,7 +47,7 @@ def report(
     """
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown:
-        raise ValueError(f"unknown formats: {', '.join(unknown)}; allowed: {', '.join(FORMATS)}")
+        raise ValueError(f"unknown formats: {', '.join(unknown)}; expected {', '.join(FORMATS)}")
     if not bundles:
         raise ValueError("a report needs at least one bundle")
     from scalecurve.reporting.compose import compose
@@ -56,7 +56,7 @@ def report(
     findings = analyze(distinct_labels(bundles), price, price_notes, published, include_unproved, target, x)
     axes = x_axes(findings)
     if x and x not in axes:
-        raise ValueError(f"x: got {x!r}; allowed: {', '.join(axes) or 'nothing, since nothing varies'}")
+        raise ValueError(f"x: got {x!r}; expected {', '.join(axes) or 'nothing, since nothing varies'}")
     drawn, page_forms = bool({"html", "png", "svg"} & set(formats)), "html" in formats
     content = compose(findings, draw=drawn, png="png" in formats, views=page_forms)
     written: list[Path] = []

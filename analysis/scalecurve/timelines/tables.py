@@ -128,7 +128,7 @@ def groups_table(history: History, by: str) -> Table:
     name = by if by in names else f"{_VERSION}{by}"
     if name not in names:
         short = [known.removeprefix(_VERSION) for known in names if not known.startswith(("variable ", "setting "))]
-        raise ValueError(f"nothing was recorded as {by!r}; allowed: {', '.join((SESSION, *short))}, and others")
+        raise ValueError(f"nothing was recorded as {by!r}; expected {', '.join((SESSION, *short))}, and others")
     unit, kind = _unit(history)
     groups = [
         group for timeline in history.timelines for curve in timeline.curves for group in _groups(timeline, curve, name)

@@ -131,7 +131,7 @@ def history(
         OSError: where the catalog cannot be written.
     """
     if metric not in METRICS:
-        raise ValueError(f"unknown metric {metric!r}; allowed: {', '.join(METRICS)}")
+        raise ValueError(f"unknown metric {metric!r}; expected {', '.join(METRICS)}")
     found = contents(folders, catalog, progress)
     sessions, notes = sessions_of(found, include_unproved)
     if unknown := sorted(set(experiments) - set(sessions)):

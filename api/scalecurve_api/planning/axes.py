@@ -91,9 +91,9 @@ def same_value(first: AxisValue, second: AxisValue) -> bool:
 class AxisError(ValueError):
     """A matrix value that its field does not take."""
 
-    def __init__(self, name: str, value: AxisValue, allowed: str) -> None:
-        super().__init__(f"matrix.{name}: {value!r}: {allowed}")
-        self.name, self.value, self.allowed = name, value, allowed
+    def __init__(self, name: str, value: AxisValue, expected: str) -> None:
+        super().__init__(f"matrix.{name}: got {value!r}; expected {expected}")
+        self.name, self.value, self.expected = name, value, expected
 
 
 def _axis_error(error: ValidationError, axes: Mapping[str, AxisValue]) -> AxisError:

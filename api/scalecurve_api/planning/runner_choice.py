@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import resolve
 from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.problem import Violation, unsupported
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.job_kinds import JobKind, Runner
@@ -57,15 +58,17 @@ def choose(options: Sequence[RunnerChoice], installed: Collection[Runner]) -> Ru
     return None
 
 
-def misfits(workload: Workload, job: JobKind) -> Iterator[str]:
-    """Why a kind of job cannot carry the workload, as what is allowed in its place."""
+def misfits(workload: Workload, job: JobKind) -> Iterator[Violation]:
+    """Report why a kind of job cannot carry the workload, and which can."""
     if workload.needs_parameter_servers and not job.has_parameter_servers:
-        yield f"{_runners(has_parameter_servers=True)}: no other job has parameter servers"
+        yield unsupported("with parameter servers", _runners(has_parameter_servers=True))
     if workload.needs_mpirun and not job.uses_mpirun:
-        yield f"{_runners(uses_mpirun=True)}: no other job starts ranks with mpirun"
+        yield unsupported("with ranks that mpirun starts", _runners(uses_mpirun=True))
     if workload.needs_mpirun is False and job.only_mpirun:
-        reason = f"mpirun does not start program {workload.program} with strategy {workload.resolved_strategy}"
-        yield f"{_runners(only_mpirun=False)}: {reason}"
+        where = (
+            f"with program {workload.program} and strategy {workload.resolved_strategy}, which mpirun does not start"
+        )
+        yield unsupported(where, _runners(only_mpirun=False))
 
 
 def _preferred(spec: ExperimentSpec, workloads: Sequence[Workload], one_pod: bool) -> Iterator[tuple[Runner, str]]:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from scalecurve_api.model import Count, Described, Real, Whole
-from scalecurve_api.problem import Problem
+from scalecurve_api.problem import Problem, expected, expected_once, one_of, only_with, unsupported
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Workload
@@ -50,12 +50,8 @@ def algorithm_problem(workload: Workload, algorithm: AllReduce) -> Iterator[Prob
     backend = resolved_backend(workload.backend, workload.device is not DeviceType.cpu)
     offered = _OFFERED[backend]
     if algorithm not in offered:
-        reasons = {
-            Backend.gloo: f"{' or '.join(offered)}: gloo on CPUs has no {algorithm} all-reduce",
-            Backend.nccl: f"{', '.join(offered)} with NCCL; {algorithm} needs program allreduce with backend mpi",
-            Backend.mpi: f"one of {', '.join(offered)} with MPI",
-        }
-        yield workload.problem("allReduce", reasons[backend])
+        where = f"with {backend}" + (", only with program allreduce over mpi" if backend is Backend.nccl else "")
+        yield workload.problem("allReduce", unsupported(where, one_of(offered)))
 
 
 class Payload(StrEnum):
@@ -124,17 +120,20 @@ class Microbenchmark(Workload):
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)
         if self.sizes.max_bytes < self.sizes.min_bytes:
-            yield self.problem("sizes.maxBytes", f"at least minBytes, {self.sizes.min_bytes}")
+            yield self.problem("sizes.maxBytes", expected(f"at least minBytes, {self.sizes.min_bytes}"))
         if self.over_mpi:
             yield from self._mpi_problems()
 
     def _mpi_problems(self) -> Iterator[Problem]:
         if self.resolved_launcher is not Launcher.mpirun:
-            yield self.problem("launcher", "mpirun with backend mpi: it starts MPI's ranks")
+            yield self.problem("launcher", unsupported("with backend mpi", "mpirun"))
         if self.device is DeviceType.gpu:
-            yield self.problem("device", "cpu or auto with backend mpi: its messages are in host memory")
+            yield self.problem(
+                "device", unsupported("with backend mpi, whose messages are in host memory", "cpu or auto")
+            )
         if self.sizes.dtype != "float32":
-            yield self.problem("sizes.dtype", "float32 with backend mpi: MPI cannot sum 16-bit floating-point numbers")
+            reason = "with backend mpi, which cannot sum 16-bit floating-point numbers"
+            yield self.problem("sizes.dtype", unsupported(reason, "float32"))
 
 
 class AllReduceWorkload(Microbenchmark):
@@ -150,8 +149,8 @@ class AllReduceWorkload(Microbenchmark):
         yield from super().problems(workers, nodes)
         if self.all_reduce is AllReduce.hierarchical:
             if workers > 1 and nodes == 1:
-                allowed = "a layout of several nodes (spec.placement): it sums inside a node, then across nodes"
-                yield self.problem("allReduce", allowed)
+                reason = "on one node: it sums inside a node, then across nodes"
+                yield self.problem("allReduce", unsupported(reason, "a layout of several nodes (spec.placement)"))
         elif self.all_reduce is not AllReduce.parameter_server:
             yield from algorithm_problem(self, self.all_reduce)
 
@@ -174,11 +173,13 @@ class CollectivesWorkload(Microbenchmark):
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)
         if len(set(self.collectives)) < len(self.collectives):
-            yield self.problem("collectives", "each of them once")
+            yield self.problem("collectives", expected_once("collective"))
         if workers == 1:
-            yield self.problem("collectives", "at least 2 workers at every point: one has no peer")
+            yield self.problem(
+                "collectives", unsupported("with 1 worker, which has no peer", "2 or more workers at every point")
+            )
         if (
             self.tool is not None
             and resolved_backend(self.backend, self.device is not DeviceType.cpu) is not Backend.nccl
         ):
-            yield self.problem("tool", "left out, or nccl-tests with NCCL")
+            yield self.problem("tool", only_with("NCCL"))

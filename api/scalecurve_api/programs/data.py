@@ -6,6 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from scalecurve_api.model import Count, Described, FilePath, Natural, Real, Whole
+from scalecurve_api.problem import Violation, expected, forbidden, only_with, unsupported
 from scalecurve_api.programs.labels import Pictures, TrainingLabels
 from scalecurve_api.programs.model_catalog import reads_tokens, smallest_image
 
@@ -96,38 +97,39 @@ class TrainingData(Data):
         neutral = (Augmentation.auto, Augmentation.none, 0, 1)
         return [name for name in names if getattr(self, name) not in neutral]
 
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Fields that go with others only, each with what is allowed."""
+    def problems(self) -> Iterator[tuple[str, Violation]]:
+        """Name the fields that do not fit the others, and why."""
         if self.validation is not None and self.source is not DataSource.image_folder:
-            yield "validation", "left out: source image-folder alone has no split of its own"
+            yield "validation", only_with("source image-folder")
         yield from self.labels.problems()
         for field in ("labels", "pictures"):
             if not self.source.of_images and getattr(self, field) != type(self).model_fields[field].default:
-                yield field, f"left out: source {self.source} has no stored labels"
+                yield field, forbidden(f"source {self.source} has no stored labels")
         if self.shape is not None and self.cutout > max(self.shape[-2:]):
-            yield "cutout", f"at most the side of an image, {max(self.shape[-2:])}"
+            yield "cutout", expected(f"at most {max(self.shape[-2:])}, the side of an image")
 
-    def size_problems(self, model: str) -> Iterator[tuple[str, str]]:
+    def size_problems(self, model: str) -> Iterator[tuple[str, Violation]]:
         """Images that are too small for the layers of the model."""
         least, shape = smallest_image(model), self.known_shape
         if shape is not None and len(shape) == 3 and min(shape[1:]) < least:
             side = f"at least {least}x{least} for model {model}"
-            yield ("shape", side) if self.shape is not None else ("source", f"images of {side}; set data.shape")
+            at_source = "source", expected(f"images of {side}; set data.shape")
+            yield ("shape", expected(side)) if self.shape is not None else at_source
 
-    def token_problems(self, model: str) -> Iterator[tuple[str, str]]:
-        """Fields that language models alone have, or do not have, with what is allowed instead."""
+    def token_problems(self, model: str) -> Iterator[tuple[str, Violation]]:
+        """Name the fields that only language models have, or do not have, and why."""
         tokens, packed = reads_tokens(model), self.source is DataSource.tokens
         if tokens is None:
             return
         if packed and not tokens:
-            yield "source", f"another source: model {model} reads no tokens"
+            yield "source", unsupported(f"with model {model}, which reads no tokens", "another source")
         elif tokens and self.source not in (DataSource.synthetic, DataSource.tokens):
-            yield "source", f"synthetic or tokens for model {model}"
+            yield "source", unsupported(f"with model {model}", "synthetic or tokens")
         if self.sequence_length is not None and not tokens:
-            yield "sequenceLength", f"left out: model {model} reads no tokens"
+            yield "sequenceLength", forbidden(f"model {model} reads no tokens")
         elif self.sequence_length is not None and self.shape is not None:
-            yield "sequenceLength", "left out beside shape, which sets the length, too"
+            yield "sequenceLength", forbidden("shape sets the length")
         if self.column is not None and not packed:
-            yield "column", "left out: it goes with source tokens"
+            yield "column", only_with("source tokens")
         if self.loader_workers is not None and self.source not in (DataSource.image_folder, DataSource.tokens):
-            yield "loaderWorkers", "left out: it goes with source image-folder or tokens"
+            yield "loaderWorkers", only_with("sources image-folder and tokens")

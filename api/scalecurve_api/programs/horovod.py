@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from scalecurve_api.problem import Problem
+from scalecurve_api.problem import Problem, only_with, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.collectives import AllReduce, resolved_backend
 from scalecurve_api.programs.model_catalog import Framework
@@ -75,11 +75,11 @@ class HorovodWorkload(TrainingWorkload):
         yield from super().problems(workers, nodes)
         on_cpu = self.device is DeviceType.cpu or self.backend is Backend.mpi
         if self.all_reduce is not AllReduce.auto and on_cpu:
-            yield self.problem("allReduce", "auto, unless NCCL carries the sums")
+            yield self.problem("allReduce", unsupported("unless NCCL carries the sums", "auto"))
         if self.data.labels.pseudo_labels is not None:
-            yield self.problem("data.labels.pseudoLabels", "left out: it goes with program torch")
-        if problem := self.options.recomputation_problem(self.model):
-            yield self.problem("options.activationCheckpointing", problem)
+            yield self.problem("data.labels.pseudoLabels", only_with("program torch"))
+        if violation := self.options.recomputation_problem(self.model):
+            yield self.problem("options.activationCheckpointing", violation)
 
 
 TorchTraining = TorchWorkload | HorovodWorkload  # workloads that train a model of the torch catalog

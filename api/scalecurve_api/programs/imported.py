@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from scalecurve_api.model import Scalar
-from scalecurve_api.problem import Problem
+from scalecurve_api.problem import Problem, expected
 from scalecurve_api.programs.workload import Workload
 
 UNKNOWN_MODEL = "unknown"
@@ -23,4 +23,4 @@ class ImportedWorkload(Workload):
     """What else the source states, such as device and network; each may be an axis."""
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
-        yield self.problem("program", "a program that can be run: imported numbers were measured elsewhere")
+        yield self.problem("program", expected("a program that can run; imported numbers were measured elsewhere"))

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, StrictBool
 
 from scalecurve_api.model import Count, Described, FilePath, Real, Whole
+from scalecurve_api.problem import Violation, only_with
 
 
 class Resampling(StrEnum):
@@ -47,9 +48,9 @@ class TrainingLabels(Described):
     resampling: Resampling = Field(default=Resampling.natural)
     """Drop or repeat items by class, for a set of the same size (Mahajan et al., arXiv:1805.00932)."""
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def problems(self) -> Iterator[tuple[str, Violation]]:
         if self.pseudo_labels is not None and self.labeled == 1:
-            yield "labels.pseudoLabels", "left out, or labels.labeled below 1: every image has a label"
+            yield "labels.pseudoLabels", only_with("labels.labeled below 1, where images have no label,")
 
 
 class Pictures(Described):

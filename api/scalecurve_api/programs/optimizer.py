@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool
 
 from scalecurve_api.model import Described, Real
+from scalecurve_api.problem import Violation, expected, one_of, only_with, unsupported
 
 RHO = 0.9
 FUSED = ("sgd", "adam", "adamw", "adagrad")  # rules that torch has a fused kernel of
@@ -46,15 +47,15 @@ class Optimizer(Described):
     fused: StrictBool | None = None
     """Program torch, horovod: torch's fused kernel; by default for adam and adamw on GPUs, as torchtitan has it."""
 
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Fields that go with others only, each with what is allowed."""
+    def problems(self) -> Iterator[tuple[str, Violation]]:
+        """Name the fields that do not fit the others, and why."""
         if self.milestones and self.decay is not Decay.multi_step:
-            yield "milestones", "none: milestones go with decay multi-step only"
+            yield "milestones", only_with("decay multi-step")
         if self.decay is Decay.multi_step and not self.milestones:
-            yield "milestones", "the epochs after which the rate falls, such as [30, 60, 80]"
+            yield "milestones", expected("the epochs after which the rate falls, such as [30, 60, 80]")
         if self.nesterov and (self.name != "sgd" or not self.momentum):
-            yield "nesterov", "false: Nesterov's momentum goes with sgd and a momentum above 0"
+            yield "nesterov", only_with("sgd with a momentum above 0")
         if self.rho != RHO and self.name not in ("rmsprop", "adadelta"):
-            yield "rho", "left out: it goes with rmsprop and adadelta"
+            yield "rho", only_with("rmsprop and adadelta")
         if self.fused and self.name not in FUSED:
-            yield "fused", f"false, or optimizer {', '.join(FUSED)}"
+            yield "fused", unsupported(f"with {self.name}", f"false, or {one_of(FUSED)}")

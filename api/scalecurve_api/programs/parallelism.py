@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from scalecurve_api.model import Described, Model, Whole
+from scalecurve_api.problem import Violation, expected, forbidden
 
 
 class Dimension(StrEnum):
@@ -148,21 +149,23 @@ class Parallelism(Described):
         inside = _inside(made.sizes, workers_per_node or workers)
         return made.model_copy(update={"group_batch": group, "micro_batches": parts, "inside_node": inside})
 
-    def product_problem(self, workers: int) -> tuple[Dimension, str] | None:
-        """The field that is wrong and what is allowed, where the degrees do not give this worker count."""
+    def product_problem(self, workers: int) -> tuple[Dimension, Violation] | None:
+        """Report the field that is wrong if the degrees do not give this worker count."""
         derived = [name for name, size in self.requested.items() if size == AUTO]
         if len(derived) > 1:
             names = " and ".join(name.value for name in derived)
-            return derived[-1], f"an integer: one dimension is auto, and here {names} are"
+            return derived[-1], expected(f"an integer: only one dimension may be auto, not {names}")
         if self.degrees(workers) is not None:
             return None
         fixed = {name: size for name, size in self.requested.items() if isinstance(size, int) and size > 1}
         product = " x ".join(f"{name.value} {size}" for name, size in fixed.items()) or "1"
-        value = prod(fixed.values())
+        got = f"; got {product} = {prod(fixed.values())}" if len(fixed) > 1 else ""
         largest = max(fixed, key=lambda name: fixed[name], default=Dimension.replicate)
         if derived:
-            return largest, f"degrees whose product divides the {workers} workers of every point: {product} = {value}"
-        return largest, f"degrees whose product is the worker count, {workers}, or one auto: {product} = {value}"
+            divides = f"degrees whose product divides {workers}, the workers of a point{got}"
+            return largest, expected(divides)
+        gives = f"degrees whose product is {workers}, the workers of a point, or one auto{got}"
+        return largest, expected(gives)
 
     def _parts(self, stages: int, group_batch: int | None) -> int:
         if stages == 1:
@@ -182,16 +185,17 @@ def _inside(sizes: Mapping[Dimension, int], workers_per_node: int) -> list[Dimen
     return inside[::-1]
 
 
-def layout_problems(parallelism: Parallelism, workers: int) -> Iterator[tuple[str, str]]:
-    """Fields that are wrong at a worker count, whatever is trained, and what is allowed."""
+def layout_problems(parallelism: Parallelism, workers: int) -> Iterator[tuple[str, Violation]]:
+    """Name the fields that are wrong at a worker count, whatever is trained, and why."""
     if (wrong := parallelism.product_problem(workers)) is not None:
-        dimension, allowed = wrong
-        yield dimension.value, allowed
+        dimension, violation = wrong
+        yield dimension.value, violation
         return
     degrees = parallelism.degrees(workers)
     assert degrees is not None
     if degrees.pipeline == 1 and parallelism.micro_batches is not None:
-        yield "microBatches", "left out without a pipeline: options.gradientAccumulation cuts up the batch there"
+        yield "microBatches", forbidden("without a pipeline options.gradientAccumulation divides the batch")
     parts = parallelism.micro_batches or degrees.micro_batches
     if parallelism.schedule is PipelineSchedule.interleaved and parts % degrees.pipeline:
-        yield "microBatches", f"a multiple of the {degrees.pipeline} stages for schedule interleaved"
+        multiple = f"a multiple of {degrees.pipeline}, the stages, for schedule interleaved"
+        yield "microBatches", expected(multiple)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, StrictBool
 
 from scalecurve_api.model import Described, Real
-from scalecurve_api.problem import Problem
+from scalecurve_api.problem import Problem, forbidden, only_with, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.collectives import resolved_backend
 from scalecurve_api.programs.data import DataSource
@@ -140,7 +140,7 @@ class TensorFlowWorkload(TrainingWorkload):
 
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
         if self.needs_parameter_servers:
-            yield Problem(ACCURACY, accuracy.wire(), "left out: TensorFlow's parameter servers are only timed")
+            yield Problem(ACCURACY, accuracy.wire(), forbidden("TensorFlow's parameter servers are only timed"))
         else:
             yield from super().accuracy_problems(accuracy.model_copy(update={"checkpoints": None}), workers)
 
@@ -148,22 +148,24 @@ class TensorFlowWorkload(TrainingWorkload):
         yield from super().problems(workers, nodes)
         carrier = self.carrier(on_gpu=True) or "nothing"
         if self.backend is not Backend.auto and carrier != self.backend.value:
-            yield self.problem("backend", f"auto: gradients are carried by {carrier} here")
+            yield self.problem("backend", unsupported(f"where {carrier} carries gradients", "auto"))
         if self.launcher not in (None, Launcher.mpirun if self.over_horovod else Launcher.processes):
-            allowed = "mpirun with strategy horovod: it starts its ranks"
+            violation = unsupported("with strategy horovod, whose ranks mpirun starts", "mpirun")
             if not self.over_horovod:
-                allowed = "processes for program tensorflow: they find one another by themselves"
-            yield self.problem("launcher", allowed)
+                reason = "with program tensorflow, whose workers find each other through TF_CONFIG"
+                violation = unsupported(reason, "processes")
+            yield self.problem("launcher", violation)
         yield from self._torch_alone()
         if self.needs_parameter_servers:
             yield from self._served_problems()
         elif self.parameter_server != ServerCount():
-            yield self.problem("parameterServer", "left out: it goes with strategy parameter-server")
+            yield self.problem("parameterServer", only_with("strategy parameter-server"))
         if not self.over_horovod:
             if self.options.comm_hook is not CommHook.none:
-                yield self.problem("options.commHook", "none: fp16 goes with strategy horovod")
+                where = f"with strategy {self.resolved_strategy}, only with horovod"
+                yield self.problem("options.commHook", unsupported(where, "none"))
             if self.options.bucket_cap_mb is not None:
-                yield self.problem("options.bucketCapMb", "left out: it goes with strategy horovod")
+                yield self.problem("options.bucketCapMb", only_with("strategy horovod"))
         yield from self._reduction_problems(workers)
 
     def _torch_alone(self) -> Iterator[Problem]:
@@ -171,29 +173,28 @@ class TensorFlowWorkload(TrainingWorkload):
         fields += ["data.labels"] if self.data.labels != TrainingLabels() else []
         fields += ["data.pictures"] if self.data.pictures != Pictures() else []
         for field in fields:
-            yield self.problem(field, "left out: it goes with programs torch and horovod")
+            yield self.problem(field, only_with("programs torch and horovod"))
 
     def _served_problems(self) -> Iterator[Problem]:
         if self.data.source is not DataSource.synthetic:
-            yield self.problem("data.source", "synthetic with TensorFlow's parameter servers")
+            yield self.problem("data.source", unsupported("with TensorFlow's parameter servers", "synthetic"))
         for name in self.data.augments:
-            yield self.problem(
-                f"data.{name}", "left out: workers of TensorFlow's parameter servers take random batches"
-            )
+            reason = "workers of TensorFlow's parameter servers take random batches"
+            yield self.problem(f"data.{name}", forbidden(reason))
         if self.transfer != Transfer():
-            yield self.problem("transfer", "left out: TensorFlow's parameter servers are only timed")
+            yield self.problem("transfer", forbidden("TensorFlow's parameter servers are only timed"))
 
     def _reduction_problems(self, workers: int) -> Iterator[Problem]:
         ops, cpu, strategy = self.cross_device_ops, self.device is DeviceType.cpu, self.resolved_strategy
         if ops is not None and strategy is not Strategy.mirrored:
-            yield self.problem("crossDeviceOps", "left out: it goes with strategy mirrored")
+            yield self.problem("crossDeviceOps", only_with("strategy mirrored"))
         elif ops is CrossDeviceOps.hierarchical_copy and workers % 2 and workers > 1:
             # Seen in TF 2.21: with 3 replicas the third is dropped from the sum, without any error.
-            allowed = f"1 or an even number of workers: with {workers} its sums are silently wrong"
-            yield self.problem("crossDeviceOps", allowed)
+            where = f"with {workers} workers, where its sums are silently wrong"
+            yield self.problem("crossDeviceOps", unsupported(where, "1 worker or an even number"))
         elif ops is CrossDeviceOps.nccl and cpu:
-            yield self.problem("crossDeviceOps", "another value on device cpu: NCCL needs GPUs")
+            yield self.problem("crossDeviceOps", unsupported("on device cpu", "another value"))
         if self.communication is not None and strategy is not Strategy.multi_worker_mirrored:
-            yield self.problem("communication", "left out: it goes with strategy multi-worker-mirrored")
+            yield self.problem("communication", only_with("strategy multi-worker-mirrored"))
         elif self.communication is Communication.nccl and cpu:
-            yield self.problem("communication", "auto or ring on device cpu: NCCL needs GPUs")
+            yield self.problem("communication", unsupported("on device cpu", "auto or ring"))

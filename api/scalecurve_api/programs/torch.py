@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from scalecurve_api.problem import Problem
+from scalecurve_api.problem import Problem, expected, forbidden, one_of, only_with, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.collectives import PATTERNS, AllReduce, algorithm_problem, resolved_backend
 from scalecurve_api.programs.mesh_rules import mesh_problems
@@ -140,11 +140,13 @@ class TorchWorkload(TrainingWorkload):
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)
         if self.resolved_strategy is Strategy.dp and self.device is DeviceType.cpu:
-            yield self.problem("strategy", "another strategy on device cpu: DataParallel does nothing there")
+            reason = "on device cpu, where DataParallel does nothing"
+            yield self.problem("strategy", unsupported(reason, "another strategy"))
         if self.launcher is Launcher.processes:
-            yield self.problem("launcher", "torchrun or mpirun: plain processes of program torch are for tests")
+            yield self.problem("launcher", unsupported("with program torch", "torchrun or mpirun"))
         if self.all_reduce in PATTERNS:
-            yield self.problem("allReduce", f"auto, ring or tree: {self.all_reduce} needs program allreduce")
+            where = f"with program {self.program}, only with program allreduce"
+            yield self.problem("allReduce", unsupported(where, "auto, ring or tree"))
         else:
             yield from algorithm_problem(self, self.all_reduce)
         yield from self._transfer_problems()
@@ -153,33 +155,34 @@ class TorchWorkload(TrainingWorkload):
         if self.resolved_strategy in DEEPSPEED:
             yield from self._deepspeed_problems()
         if self.layout is not None:
-            for field, allowed in mesh_problems(self, self.options, self.layout, workers):
-                yield self.problem(field, allowed)
+            for field, violation in mesh_problems(self, self.options, self.layout, workers):
+                yield self.problem(field, violation)
         elif self.parallelism is not None:
-            yield self.problem("strategy", "mesh, or left out, beside parallelism")
+            yield self.problem("strategy", unsupported("beside parallelism", "mesh"))
         if self.served:
             yield from self._server_problems(workers)
         elif self.parameter_server != ParameterServerOptions():
-            yield self.problem("parameterServer", "left out: it goes with strategy parameter-server")
+            yield self.problem("parameterServer", only_with("strategy parameter-server"))
 
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
         strategy = self.resolved_strategy
         if strategy in (*DEEPSPEED, Strategy.mesh):
-            yield Problem(ACCURACY, accuracy.wire(), f"left out: strategy {strategy} is only timed")
+            yield Problem(ACCURACY, accuracy.wire(), forbidden(f"strategy {strategy} is only timed"))
             return
         if strategy not in _FULL_REPLICA:
             for name, value in accuracy.extras.items():
-                yield Problem((*ACCURACY, name), value, f"strategy {', '.join(_FULL_REPLICA)}; it is {strategy}")
+                yield Problem((*ACCURACY, name), value, only_with(f"strategy {one_of(_FULL_REPLICA)}"))
         if not accuracy.noise_scale:
             return
         where = (*ACCURACY, "noiseScale")
         if strategy not in (Strategy.ddp, Strategy.single):
-            yield Problem(where, True, f"strategy ddp or single; it is {strategy}")
+            yield Problem(where, True, only_with("strategy ddp or single"))
         elif self.options.comm_hook is not CommHook.none:
-            yield Problem(where, True, f"commHook none: DDP takes one hook, and it is {self.options.comm_hook}")
+            reason = f"DDP takes one hook, and commHook {self.options.comm_hook} is one"
+            yield Problem(where, True, forbidden(reason))
         elif workers == 1 and self.options.gradient_accumulation == 1:
-            allowed = "workload.options.gradientAccumulation of 2 or more where a point has 1 worker"
-            yield Problem(where, True, f"{allowed}: one gradient a step has no other to compare with")
+            reason = "one gradient per step has no other to compare with; set options.gradientAccumulation to 2 or more"
+            yield Problem(where, True, unsupported(f"with 1 worker: {reason}"))
 
     def _transfer_problems(self) -> Iterator[Problem]:
         if (
@@ -189,13 +192,12 @@ class TorchWorkload(TrainingWorkload):
         ):
             return
         field = "checkpoint" if self.transfer.checkpoint is not None else "train"
-        strategies = ", ".join(_FULL_REPLICA)
-        yield self.problem(f"transfer.{field}", f"strategy {strategies}; it is {self.resolved_strategy}")
+        yield self.problem(f"transfer.{field}", only_with(f"strategy {one_of(_FULL_REPLICA)}"))
 
     def _option_problems(self, workers: int) -> Iterator[Problem]:
         options, strategy, defaults = self.options, self.resolved_strategy, TorchOptions()
         if options.comm_hook is not CommHook.none and strategy is not Strategy.ddp:
-            yield self.problem("options.commHook", "none: compression goes with strategy ddp")
+            yield self.problem("options.commHook", unsupported(f"with strategy {strategy}, only with ddp", "none"))
         for field, belongs, owner in (
             ("comm_hook_rank", options.comm_hook is CommHook.powersgd, "commHook powersgd"),
             ("comm_hook_density", options.comm_hook is CommHook.top_k, "commHook top-k"),
@@ -206,23 +208,26 @@ class TorchWorkload(TrainingWorkload):
         ):
             if not belongs and getattr(options, field) != getattr(defaults, field):
                 alias = TorchOptions.model_fields[field].alias
-                yield self.problem(f"options.{alias}", f"left out: it goes with {owner}")
+                yield self.problem(f"options.{alias}", only_with(owner))
         if not options.overlap and options.bucket_cap_mb is not None:
-            yield self.problem("options.bucketCapMb", "left out with overlap false: all gradients are one bucket")
+            yield self.problem("options.bucketCapMb", forbidden("with overlap false all gradients are one bucket"))
         if options.shard and workers % options.shard and strategy is Strategy.fsdp:
-            yield self.problem("options.shard", f"0, or a divisor of the {workers} workers of every point")
-        if allowed := options.recomputation_problem(self.model):
-            yield self.problem("options.activationCheckpointing", allowed)
+            yield self.problem("options.shard", expected(f"a divisor of {workers}, the workers of a point, or 0"))
+        if violation := options.recomputation_problem(self.model):
+            yield self.problem("options.activationCheckpointing", violation)
         if options.deterministic and options.cudnn_benchmark:
-            yield self.problem("options.cudnnBenchmark", "left out or false with deterministic: it times and chooses")
+            reason = "with deterministic, since it times algorithms and takes the fastest"
+            yield self.problem("options.cudnnBenchmark", unsupported(reason, "false"))
         yield from self._batch_norm_problems()
         if options.static_graph and strategy not in (Strategy.ddp, Strategy.single, Strategy.parameter_server):
-            yield self.problem("options.staticGraph", f"false for strategy {strategy}")
+            yield self.problem("options.staticGraph", unsupported(f"with strategy {strategy}", "false"))
         elif options.static_graph and options.compile:
             # pytorch/pytorch#93672
-            yield self.problem("options.staticGraph", "false with compile: DDP's static graph is eager only")
+            yield self.problem("options.staticGraph", unsupported("with compile", "false"))
         if strategy is Strategy.dp and options.compile:
-            yield self.problem("options.compile", "false for strategy dp: it makes new replicas in every step")
+            yield self.problem(
+                "options.compile", unsupported("with strategy dp, which makes new replicas each step", "false")
+            )
 
     def _batch_norm_problems(self) -> Iterator[Problem]:
         mode, strategy = self.options.batch_norm, self.resolved_strategy
@@ -230,10 +235,13 @@ class TorchWorkload(TrainingWorkload):
             return
         allowed = BATCH_NORM.get(strategy, ())
         if mode not in allowed:
-            text = f"one of {', '.join(allowed)}" if allowed else "left out: one process has all the statistics,"
-            yield self.problem("options.batchNorm", f"{text} for strategy {strategy}")
+            if allowed:
+                yield self.problem("options.batchNorm", unsupported(f"with strategy {strategy}", one_of(allowed)))
+            else:
+                reason = f"with strategy {strategy} one process has all the statistics"
+                yield self.problem("options.batchNorm", forbidden(reason))
         elif mode is BatchNormMode.synchronized and self.device is DeviceType.cpu:
-            yield self.problem("options.batchNorm", "broadcast or local on device cpu: synchronized needs GPUs")
+            yield self.problem("options.batchNorm", unsupported("on device cpu", "broadcast or local"))
 
     def _optimizer_problems(self) -> Iterator[Problem]:
         name, strategy = self.optimizer.name, self.resolved_strategy
@@ -243,30 +251,32 @@ class TorchWorkload(TrainingWorkload):
             Strategy.mesh,
             *DEEPSPEED,
         ):
-            reason = f"{strategy} splits layers, and {name} needs each layer's norm"
-            yield self.problem("optimizer.name", f"a rule other than lars and lamb: {reason}")
+            reason = f"with strategy {strategy}, which splits layers: {name} needs each layer's norm"
+            yield self.problem("optimizer.name", unsupported(reason, "another optimizer"))
         if self.served and not self.optimizer.decay_norm:
-            yield self.problem("optimizer.decayNorm", "true: a server holds its parameters as one vector")
+            reason = f"with strategy {strategy}, whose servers hold parameters as one vector"
+            yield self.problem("optimizer.decayNorm", unsupported(reason, "true"))
 
     def _deepspeed_problems(self) -> Iterator[Problem]:
         strategy = self.resolved_strategy
         if self.precision is Precision.fp16:
-            yield self.problem("precision", f"fp32, tf32 or bf16 for strategy {strategy}")
+            yield self.problem("precision", unsupported(f"with strategy {strategy}", "fp32, tf32 or bf16"))
         if self.options.compile:
-            yield self.problem("options.compile", f"false for strategy {strategy}")
+            yield self.problem("options.compile", unsupported(f"with strategy {strategy}", "false"))
 
     def _server_problems(self, workers: int) -> Iterator[Problem]:
         servers = self.parameter_server
         synchronous = servers.updates is Updates.synchronous
         field = "parameterServer.backupWorkers"
         if self.backend is not Backend.auto:
-            yield self.problem("backend", "auto: workers reach parameter servers over TCP")
+            yield self.problem("backend", unsupported("with parameter servers, which workers reach over TCP", "auto"))
         if servers.backup_workers and not synchronous:
-            yield self.problem(field, "0: asynchronous updates wait for no worker")
+            yield self.problem(field, unsupported("with asynchronous updates, which wait for no worker", "0"))
         elif servers.backup_workers >= workers > 1:
-            yield self.problem(field, f"fewer than the {workers} workers of every point")
+            yield self.problem(field, expected(f"fewer than {workers}, the workers of a point"))
         elif servers.backup_workers and servers.servers > 1:
             # Each server would drop the gradients that came last to it, and no sample would be counted correctly.
-            yield self.problem(field, f"0 with {servers.servers} servers, or servers: 1")
+            yield self.problem(field, unsupported(f"with {servers.servers} servers", "0, or servers: 1"))
         if servers.staleness_aware and synchronous:
-            yield self.problem("parameterServer.stalenessAware", "false: synchronous updates are never stale")
+            reason = "with synchronous updates, which are never stale"
+            yield self.problem("parameterServer.stalenessAware", unsupported(reason, "false"))

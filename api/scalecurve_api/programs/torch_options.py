@@ -5,6 +5,7 @@ from enum import StrEnum
 from pydantic import Field, StrictBool
 
 from scalecurve_api.model import Described, Real, Whole
+from scalecurve_api.problem import Violation, unsupported
 from scalecurve_api.programs.model_catalog import reads_tokens
 
 
@@ -57,11 +58,12 @@ class TrainingOptions(Described):
     cudnn_benchmark: StrictBool | None = None
     """Let cuDNN search for its fastest convolutions; by default yes, unless deterministic or dp without keepThreads."""
 
-    def recomputation_problem(self, model: str) -> str | None:
-        """What is allowed instead of ``activationCheckpointing`` for this model."""
+    def recomputation_problem(self, model: str) -> Violation | None:
+        """Report ``activationCheckpointing`` of a model that has no blocks to recompute."""
         if self.activation_checkpointing is Recomputation.none or reads_tokens(model) is not False:
             return None
-        return f"none for model {model}: only blocks of transformers; batch norm would update its statistics twice"
+        reason = "only blocks of transformers can be recomputed, since batch norm would update its statistics twice"
+        return unsupported(f"with model {model}: {reason}", "none")
 
 
 class TorchOptions(TrainingOptions):

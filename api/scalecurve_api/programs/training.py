@@ -43,11 +43,11 @@ class TrainingWorkload(Workload):
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)
-        for field, allowed in (
+        for field, violation in (
             *self.data.problems(),
             *self.data.size_problems(self.model),
             *self.data.token_problems(self.model),
         ):
-            yield self.problem(f"data.{field}", allowed)
-        for field, allowed in self.optimizer.problems():
-            yield self.problem(f"optimizer.{field}", allowed)
+            yield self.problem(f"data.{field}", violation)
+        for field, violation in self.optimizer.problems():
+            yield self.problem(f"optimizer.{field}", violation)

@@ -16,7 +16,7 @@ from pydantic_core import InitErrorDetails
 
 from scalecurve_api.contract import INSTRUMENT_ENV, WORKING_DIR_ENV
 from scalecurve_api.model import Described, Scalar
-from scalecurve_api.problem import NOTHING, Problem
+from scalecurve_api.problem import NOTHING, Problem, Violation, forbidden, required, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import Data
 from scalecurve_api.programs.env_source import EnvSource, Variable
@@ -235,16 +235,16 @@ class Workload(Described):
         """
         strategy, cpu = self.resolved_strategy, self.device is DeviceType.cpu
         if strategy in ONE_WORKER and workers > 1:
-            yield self.problem("strategy", f"1 worker only, and the experiment has a point with {workers}")
+            yield self.problem("strategy", unsupported(f"with {workers} workers, only with 1"))
         if strategy in ONE_WORKER + ONE_PROCESS and nodes > 1:
-            yield self.problem("strategy", f"one node only, and the layout has {nodes}")
+            yield self.problem("strategy", unsupported(f"on {nodes} nodes, only on 1"))
         if cpu and self.backend is Backend.nccl:
-            yield self.problem("backend", "gloo or mpi on device cpu: NCCL needs GPUs")
+            yield self.problem("backend", unsupported("on device cpu", "gloo or mpi"))
         if cpu and self.precision in (Precision.tf32, Precision.fp16):
-            yield self.problem("precision", "fp32 or bf16 on device cpu")
+            yield self.problem("precision", unsupported("on device cpu", "fp32 or bf16"))
         if self.layout is not None:
-            for field, allowed in layout_problems(self.layout, workers):
-                yield self.problem(f"parallelism.{field}", allowed)
+            for field, violation in layout_problems(self.layout, workers):
+                yield self.problem(f"parallelism.{field}", violation)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -253,12 +253,12 @@ class Workload(Described):
 
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
         for name, value in accuracy.extras.items():
-            yield Problem((*ACCURACY, name), value, f"left out: program {self.program} does not measure it")
+            yield Problem((*ACCURACY, name), value, forbidden(f"program {self.program} does not measure it"))
 
-    def problem(self, field: str, allowed: str) -> Problem:
-        """A problem with one field of the workload, named as in YAML: ``options.commHook``."""
+    def problem(self, field: str, violation: Violation) -> Problem:
+        """Place a violation at one field of the workload, named as in YAML: ``options.commHook``."""
         value = self.resolved_strategy if field == "strategy" else self.field_value(field)
-        return Problem(("spec", "workload", *field.split(".")), value, allowed)
+        return Problem(("spec", "workload", *field.split(".")), value, violation)
 
 
 class CustomWorkload(Workload):
@@ -312,17 +312,15 @@ class CustomWorkload(Workload):
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)
         if self.reported and self.log is None:
-            known = ", ".join(KnownLog)
-            allowed = f"{{format: ...}} or {{pattern: ...}} for instrument log; formats: {known}"
-            yield Problem(("spec", "workload", "log"), NOTHING, allowed)
+            formats = f"{{format: ...}} or {{pattern: ...}} for instrument log; formats: {', '.join(KnownLog)}"
+            yield Problem(("spec", "workload", "log"), NOTHING, required(formats))
         if not self.reported and self.log is not None:
-            yield self.problem("instrument", "log, beside workload.log")
+            yield self.problem("instrument", unsupported("beside workload.log", "log"))
         if self.starts_ranks and not self.reported:
-            yield self.problem(
-                "startsRanks", "false, or instrument log: of ranks that a command starts only its output is read"
-            )
+            reason = f"with instrument {self.instrument}: of ranks that a command starts only its output is read"
+            yield self.problem("startsRanks", unsupported(reason, "instrument log"))
         if self.starts_ranks and self.resolved_launcher is not Launcher.processes:
-            yield self.problem("launcher", "processes, or left out, beside startsRanks")
+            yield self.problem("launcher", unsupported("beside startsRanks", "processes"))
 
     @property
     def environment(self) -> dict[str, str]:

@@ -6,15 +6,24 @@ they are, and ``{{name}}`` is ``{name}`` itself. The same values are variables o
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scalecurve_api.contract import VALUE_PREFIX
 from scalecurve_api.model import Scalar
-from scalecurve_api.problem import Path, Problem
+from scalecurve_api.problem import (
+    Description,
+    Path,
+    Problem,
+    Violation,
+    expected,
+    one_of,
+    reserved,
+    unknown_placeholder,
+)
 from scalecurve_api.programs.parallelism import Degrees, Dimension
 from scalecurve_api.programs.workload import CustomWorkload
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_api.text import did_you_mean, few, spell_value
+from scalecurve_api.text import spell_value
 
 BUILT_IN = ("batchPerWorker", "globalBatch", "workers", "nodes", "workersPerNode", "seed", "trialName")
 LAYOUT = (*(dimension.value for dimension in Dimension), "groupBatch", "microBatches", "microBatch", "schedule")
@@ -110,19 +119,21 @@ def problems(workload: CustomWorkload, axes: Iterable[str]) -> Iterator[Problem]
     for name in workload.parameters:
         path: Path = ("spec", "workload", "parameters", name)
         if name in (BUILT_IN if workload.layout is None else (*BUILT_IN, *LAYOUT)):
-            yield Problem(path, name, f"another name: {{{name}}} is set by the experiment for each point")
+            yield Problem(path, name, reserved(f"{{{name}}} is set by the experiment for each point"))
         elif (other := taken.setdefault(variable_of(name), name)) != name:
-            yield Problem(path, name, f"a name that differs from {other} by more than case and underscores")
+            yield Problem(path, name, expected(f"a name that differs from {other} by more than case and underscores"))
     built_in = BUILT_IN if workload.layout is None else (*_OF_LAYOUTS, *LAYOUT)
     names = (*built_in, *names_of((*axes, *(f"{_PARAMETERS}{name}" for name in workload.parameters))))
     for field, text in _texts(workload):
         for match in _PLACEHOLDER.finditer(text):
             if (name := match["name"]) and name not in names:
-                listed = few((f"{{{name}}}" for name in names), 30)
-                allowed = f"one of {listed}; {{{{{name}}}}} stands for {{{name}}} itself"
-                near = did_you_mean(name, names)
-                path = ("spec", "workload", *field)
-                yield Problem(path, f"an unknown placeholder {{{name}}}", allowed, f"{{{near}}}" if near else None)
+                yield Problem(("spec", "workload", *field), Description(f"{{{name}}}"), _unknown(name, names))
+
+
+def _unknown(name: str, names: Sequence[str]) -> Violation:
+    if full := [f"{{{axis}}}" for axis in names if _last(axis) == name]:
+        return expected(one_of(full))  # ambiguous
+    return unknown_placeholder(name, names)
 
 
 def _texts(workload: CustomWorkload) -> Iterator[tuple[Path, str]]:

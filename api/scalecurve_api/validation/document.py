@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from scalecurve_api.problem import Path, Problem
+from scalecurve_api.problem import Description, Path, Problem, Violation, expected, expected_once, malformed
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 200_000
@@ -44,9 +44,9 @@ _MAX_BITS = 4096
 
 
 class _Refused(Exception):
-    def __init__(self, line: int, path: Path, value: object, allowed: str) -> None:
-        super().__init__(allowed)
-        self.line, self.path, self.value, self.allowed = line, path, value, allowed
+    def __init__(self, line: int, path: Path, value: object, violation: Violation) -> None:
+        super().__init__(violation.text)
+        self.line, self.path, self.value, self.violation = line, path, value, violation
 
 
 class _Loader(yaml.SafeLoader):
@@ -58,8 +58,8 @@ class _Loader(yaml.SafeLoader):
         self._depth += 1
         if self._depth > MAX_DEPTH:
             # PyYAML would follow it until Python's stack overflows.
-            allowed = f"values nested at most {MAX_DEPTH} deep"
-            raise _Refused(self.get_mark().line + 1, (), "deeper nesting", allowed)
+            nested = expected(f"values nested at most {MAX_DEPTH} deep")
+            raise _Refused(self.get_mark().line + 1, (), Description("deeper nesting"), nested)
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -75,7 +75,7 @@ _Loader.yaml_implicit_resolvers = {
 def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]:
     """Every document of a YAML text, or what is wrong with it; never raises on bad input."""
     if len(text) > MAX_BYTES:
-        return [], [Problem((), f"{len(text)} characters", f"at most {MAX_BYTES}", file=file)]
+        return [], [Problem((), Description(f"{len(text)} characters"), expected(f"at most {MAX_BYTES}"), file=file)]
     documents: list[Document] = []
     try:
         loader = _Loader(text)
@@ -85,18 +85,19 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
             document.value = _value(loader, root, (), document.lines, [0])
             documents.append(document)
     except _Refused as error:
-        return documents, [Problem(error.path, error.value, error.allowed, file=file, line=error.line)]
+        return documents, [Problem(error.path, error.value, error.violation, file=file, line=error.line)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = " ".join(part for part in (error.context, error.problem) if part)
-        return documents, [Problem((), reason, "well-formed YAML", file=file, line=mark.line + 1 if mark else None)]
+        line = mark.line + 1 if mark else None
+        return documents, [Problem((), reason, malformed(f"malformed YAML: {reason}"), file=file, line=line)]
     except yaml.reader.ReaderError as error:
-        line, character = text.count("\n", 0, error.position) + 1, f"the character U+{ord(text[error.position]):04X}"
-        return documents, [
-            Problem((), character, "printable text, or an escape in double quotes", file=file, line=line)
-        ]
+        character = Description(f"the character U+{ord(text[error.position]):04X}")
+        printed = expected("printable text, or an escape in double quotes")
+        return documents, [Problem((), character, printed, file=file, line=text.count("\n", 0, error.position) + 1)]
     except yaml.YAMLError as error:
-        return documents, [Problem((), " ".join(str(error).split()), "well-formed YAML", file=file)]
+        reason = " ".join(str(error).split())
+        return documents, [Problem((), reason, malformed(f"malformed YAML: {reason}"), file=file)]
     # An empty document beside others is what a stray '---' leaves.
     return [document for document in documents if document.value is not None or len(documents) == 1], []
 
@@ -106,10 +107,12 @@ def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int],
     lines.setdefault(path, line)
     counted[0] += 1
     if counted[0] > MAX_NODES or len(path) > MAX_DEPTH:
-        allowed = f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep"
-        raise _Refused(line, path, "a larger document", allowed)
+        smaller = expected(f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep")
+        raise _Refused(line, path, Description("a larger document"), smaller)
     if node.tag not in _PLAIN:
-        raise _Refused(line, path, f"the tag {_short_tag(node.tag)}", "plain values without tags")
+        raise _Refused(
+            line, path, Description(f"the tag {_short_tag(node.tag)}"), expected("plain values without tags")
+        )
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, Any] = {}
         for key, child in _pairs(loader, node, path):
@@ -127,13 +130,13 @@ def _scalar(loader: _Loader, node: yaml.Node, path: Path) -> Any:
     except (ValueError, LookupError, AttributeError, yaml.YAMLError):
         # PyYAML's constructors trust the tag: !!bool on another word is a KeyError, and so on.
         value = None
-    given, line = str(node.value), node.start_mark.line + 1
+    got, line = str(node.value), node.start_mark.line + 1
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise _Refused(line, path, given, f"a number of at most {_MAX_BITS} bits")
+        raise _Refused(line, path, got, expected(f"a number of at most {_MAX_BITS} bits"))
     if value is None and node.tag != "tag:yaml.org,2002:null":
-        raise _Refused(line, path, given, f"a value that can be read as {_short_tag(node.tag)}")
+        raise _Refused(line, path, got, expected(f"a value that can be read as {_short_tag(node.tag)}"))
     if isinstance(value, str) and not _encodable(value):
-        raise _Refused(line, path, value, "valid Unicode text")
+        raise _Refused(line, path, value, expected("valid Unicode text"))
     return value
 
 
@@ -150,12 +153,12 @@ def _pairs(loader: _Loader, node: yaml.MappingNode, path: Path) -> Iterator[tupl
     for key_node, child in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
-            raise _Refused(line, path, "a key that is a list or a mapping", "a plain name")
+            raise _Refused(line, path, Description("a key that is a list or a mapping"), expected("a plain name"))
         key = str(key_node.value)
         if not _encodable(key):
-            raise _Refused(line, path, key, "a key of valid Unicode text")
+            raise _Refused(line, path, key, expected("a key of valid Unicode text"))
         if key in seen:
-            raise _Refused(line, (*path, key), "a duplicate key", "each key once")
+            raise _Refused(line, (*path, key), Description("a duplicate key"), expected_once("key"))
         seen.add(key)
         yield key, (line, child)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from scalecurve_api.planning.axes import AxisError, resolve
 from scalecurve_api.planning.plan import expand_points
-from scalecurve_api.problem import Path, Problem
+from scalecurve_api.problem import Description, Path, Problem, expected
 from scalecurve_api.programs.memory import GB, Memory, memory_of
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import Point
@@ -36,5 +36,5 @@ def too_large(spec: ExperimentSpec, device_gb: float | None, path: Path = DEVICE
             continue
         if memory.arithmetic not in seen:
             seen.add(memory.arithmetic)
-            allowed = f"a layout that fits: {point.series} at {count(point.workers, 'worker')} needs "
-            yield Problem(path, f"{device_gb:g} GB", allowed + memory.arithmetic + " on each")
+            needs = f"{point.series} at {count(point.workers, 'worker')} needs {memory.arithmetic} on each"
+            yield Problem(path, Description(f"{device_gb:g} GB"), expected(f"a layout that fits: {needs}"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scalecurve_api.model import MOST_COUNT
-from scalecurve_api.problem import Path, Problem
+from scalecurve_api.problem import Path, Problem, expected, forbidden, unsupported
 from scalecurve_api.spec.experiment import LADDER_AXIS, ExperimentSpec
 from scalecurve_api.spec.scaling import Mode
 
@@ -16,14 +16,18 @@ def ladder_problems(spec: ExperimentSpec) -> Iterator[Problem]:
     if batch.ladder is None:
         return
     if batch.per_worker is not None:
-        yield Problem((*_LADDER[:-1], "perWorker"), batch.per_worker, "left out beside ladder, which sets it")
+        yield Problem((*_LADDER[:-1], "perWorker"), batch.per_worker, forbidden("set by batch.ladder"))
     if LADDER_AXIS in spec.matrix:
-        yield Problem(("spec", "matrix", LADDER_AXIS), list(spec.matrix[LADDER_AXIS]), "left out beside batch.ladder")
+        yield Problem(("spec", "matrix", LADDER_AXIS), list(spec.matrix[LADDER_AXIS]), forbidden("set by batch.ladder"))
     if Mode.strong in spec.scaling.modes:
         modes = [mode.value for mode in spec.scaling.modes]
-        yield Problem(("spec", "scaling", "modes"), modes, "[weak] with batch.ladder: it raises the batch per worker")
+        yield Problem(
+            ("spec", "scaling", "modes"),
+            modes,
+            unsupported("with batch.ladder, which raises the batch per worker", "[weak]"),
+        )
     if not spec.workload.takes_batch:
-        yield Problem(_LADDER, spec.workload.program, "a program that has a batch")
+        yield Problem(_LADDER, spec.workload.program, expected("a program that has a batch"))
     if (largest := batch.ladder.batches[-1]) > MOST_COUNT:
-        allowed = f"a smaller factor or maxBatches: the largest batch would be {largest:,}, more than {MOST_COUNT:,}"
-        yield Problem((*_LADDER, "maxBatches"), batch.ladder.max_batches, allowed)
+        smaller = f"a smaller factor or maxBatches: the largest batch would be {largest:,}, above {MOST_COUNT:,}"
+        yield Problem((*_LADDER, "maxBatches"), batch.ladder.max_batches, expected(smaller))

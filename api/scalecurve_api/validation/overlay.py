@@ -8,10 +8,10 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scalecurve_api.problem import NOTHING, Path, Problem, shorten
+from scalecurve_api.problem import NOTHING, Description, Path, Problem, expected, shorten
 from scalecurve_api.validation.document import Document, read_documents
 
-_ALLOWED = "an overlay: one mapping of the fields that differ from the experiment"
+_OVERLAY = expected("an overlay: one mapping of the fields that differ from the experiment")
 
 
 def read_overlay(text: str, file: str) -> tuple[Document | None, list[Problem]]:
@@ -20,12 +20,12 @@ def read_overlay(text: str, file: str) -> tuple[Document | None, list[Problem]]:
     if problems:
         return None, problems
     if len(documents) != 1:
-        given = f"{len(documents)} documents" if documents else "an empty file"
-        return None, [Problem(("document",), given, _ALLOWED, file=file)]
+        got = Description(f"{len(documents)} documents" if documents else "an empty file")
+        return None, [Problem(("document",), got, _OVERLAY, file=file)]
     (overlay,) = documents
     if not isinstance(overlay.value, dict):
-        given = "an empty document" if overlay.value is None else overlay.value
-        return None, [Problem(("document",), given, _ALLOWED, file=file, line=overlay.place(())[1])]
+        got = Description("an empty document") if overlay.value is None else overlay.value
+        return None, [Problem(("document",), got, _OVERLAY, file=file, line=overlay.place(())[1])]
     return overlay, []
 
 
@@ -46,8 +46,8 @@ def _changed_kind(document: Document, overlay: Document) -> Iterator[Problem]:
     for name in ("apiVersion", "kind"):
         if name in overlay.value and overlay.value[name] != document.value.get(name):
             file, line = overlay.place((name,))
-            allowed = f"{shorten(document.value.get(name, NOTHING))}, as in {document.file}: no overlay changes it"
-            yield Problem((name,), overlay.value[name], allowed, file=file, line=line)
+            same = f"{shorten(document.value.get(name, NOTHING))} as in {document.file}, which no overlay may change"
+            yield Problem((name,), overlay.value[name], expected(same), file=file, line=line)
 
 
 def _merge(value: Any, patch: Any) -> Any:

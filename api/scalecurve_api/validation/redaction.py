@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from scalecurve_api.problem import Problem
+from scalecurve_api.problem import Description, Problem, expected
 from scalecurve_api.programs.workload import CustomWorkload
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.secrets import experiment_without_secrets, hidden, masked, secrets_in
@@ -30,6 +30,6 @@ def text_without_secrets(text: str, experiment: ScalingExperiment) -> str:
 
 def secret_warnings(experiment: ScalingExperiment) -> Iterator[Problem]:
     """One for each field whose value looks like a secret; the value itself is not repeated."""
-    allowed = "workload.envFrom with a Secret; records and reports will hold a digest in its place"
+    secret = expected("workload.envFrom with a Secret; records and reports will hold a digest in its place")
     for path in dict.fromkeys(path for path, _ in secrets_in(experiment.spec.workload)):
-        yield Problem(("spec", "workload", *path), "a value that looks like a secret", allowed)
+        yield Problem(("spec", "workload", *path), Description("a value that looks like a secret"), secret)

@@ -12,7 +12,20 @@ from scalecurve_api.planning.axes import RESERVED, AxisError, axis_names, known_
 from scalecurve_api.planning.combinations import Entangled
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
 from scalecurve_api.planning.runner_choice import misfits
-from scalecurve_api.problem import NOTHING, Path, Problem
+from scalecurve_api.problem import (
+    NOTHING,
+    Description,
+    Path,
+    Problem,
+    expected,
+    expected_once,
+    forbidden,
+    one_of,
+    required,
+    reserved,
+    unknown,
+    unsupported,
+)
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.model_catalog import MODELS, models_of
 from scalecurve_api.programs.workload import CustomWorkload, Workload
@@ -51,12 +64,14 @@ def check(experiment: ScalingExperiment) -> list[Problem]:
     try:
         trials = count_trials(spec, MAX_TRIALS // spec.measure.sessions.count) * spec.measure.sessions.count
     except Entangled as error:
-        return [Problem(("spec", "exclude"), str(error), "fewer rules, or rules over fewer axes")]
+        return [Problem(("spec", "exclude"), Description(error), expected("fewer rules, or rules over fewer axes"))]
     if trials > MAX_TRIALS:
-        allowed = f"at most {MAX_TRIALS} trials; make an axis shorter, or exclude combinations"
-        return [Problem(("spec",), f"more than {MAX_TRIALS} trials", allowed)]
+        fewer = expected(f"at most {MAX_TRIALS} trials; make an axis shorter, or exclude combinations")
+        return [Problem(("spec",), Description(f"more than {MAX_TRIALS} trials"), fewer)]
     if not trials:
-        return [Problem(("spec", "exclude"), "rules that leave no trial", "at least one trial")]
+        return [
+            Problem(("spec", "exclude"), Description("rules that exclude every trial"), expected("at least one trial"))
+        ]
     broken = list({repr(problem): problem for problem in _points(spec)}.values())
     return broken or list(too_large(spec, spec.resources.device_memory_gb))
 
@@ -66,10 +81,10 @@ def _scaling(spec: ExperimentSpec) -> Iterator[Problem]:
     for name, values in (("workers", scaling.workers), ("modes", scaling.modes)):
         for index, value in enumerate(values):
             if value in values[:index]:
-                yield Problem(("spec", "scaling", name, index), value, "each value once")
+                yield Problem(("spec", "scaling", name, index), value, expected_once())
     if scaling.baseline != "auto" and scaling.baseline not in scaling.workers:
         counts = ", ".join(map(str, scaling.workers))
-        yield Problem(("spec", "scaling", "baseline"), scaling.baseline, f"auto, or a worker count: {counts}")
+        yield Problem(("spec", "scaling", "baseline"), scaling.baseline, expected(f"auto or a worker count: {counts}"))
     if not spec.workload.takes_batch:
         return
     for mode, field, value in (
@@ -77,15 +92,15 @@ def _scaling(spec: ExperimentSpec) -> Iterator[Problem]:
         (Mode.weak, "perWorker", scaling.batch.per_worker),
     ):
         if mode in scaling.modes and value is None and f"batch.{field}" not in spec.axes:
-            allowed = f"required for {mode.value} scaling, in samples"
-            yield Problem(("spec", "scaling", "batch", field), NOTHING, allowed)
+            batch = required(f"samples per step, for {mode.value} scaling")
+            yield Problem(("spec", "scaling", "batch", field), NOTHING, batch)
 
 
 def _report(spec: ExperimentSpec) -> Iterator[Problem]:
     axes = [name for name in ("workers", "layout", *spec.axes) if name in spec.axes or _varies(spec, name)]
     if spec.report.x is not None and spec.report.x not in axes:
-        allowed = f"an axis that varies: {', '.join(axes)}" if axes else "left out: nothing varies"
-        yield Problem(("spec", "report", "x"), spec.report.x, allowed)
+        varies = expected(f"an axis that varies: {', '.join(axes)}") if axes else forbidden("nothing varies")
+        yield Problem(("spec", "report", "x"), spec.report.x, varies)
 
 
 def _varies(spec: ExperimentSpec, name: str) -> bool:
@@ -98,24 +113,24 @@ def _placement(spec: ExperimentSpec) -> Iterator[Problem]:
     placement, counts = spec.placement, spec.scaling.workers
     path: Path = ("spec", "placement", "layouts")
     if placement.layouts and placement.workers_per_node is not None:
-        yield Problem(path, list(placement.layouts), "either layouts or workersPerNode, not both")
+        yield Problem(path, list(placement.layouts), unsupported("beside workersPerNode", "one of them"))
         return
     for index, layout in enumerate(placement.layouts):
         nodes, per_node = map(int, layout.split("x"))
         if nodes * per_node not in counts:
-            listed = ", ".join(map(str, counts))
-            allowed = f"a layout that gives a worker count ({listed}), and it gives {nodes * per_node}"
-            yield Problem((*path, index), layout, allowed)
+            listed = one_of(counts)
+            violation = expected(f"a layout with {listed} workers, not {nodes * per_node}")
+            yield Problem((*path, index), layout, violation)
     for index, workers in enumerate(counts):
         if not layouts_of(spec, workers):
             if placement.layouts:
-                allowed = f"a worker count that a layout gives ({', '.join(placement.layouts)})"
+                divided = f"a worker count of placement.layouts: {', '.join(placement.layouts)}"
             else:
-                allowed = f"a multiple of placement.workersPerNode, {placement.workers_per_node}, or fewer"
-            yield Problem(("spec", "scaling", "workers", index), workers, allowed)
+                divided = f"a multiple of {placement.workers_per_node}, placement.workersPerNode, or fewer"
+            yield Problem(("spec", "scaling", "workers", index), workers, expected(divided))
         elif placement.nesting is Nesting.require and max(nodes for nodes, _ in layouts_of(spec, workers)) > MAX_NODES:
-            allowed = f"worker counts on at most {MAX_NODES} nodes with placement.nesting: require; use prefer"
-            yield Problem(("spec", "scaling", "workers", index), workers, allowed)
+            where = f"on more than {MAX_NODES} nodes with placement.nesting: require"
+            yield Problem(("spec", "scaling", "workers", index), workers, unsupported(where, "prefer"))
 
 
 def _pods(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -125,52 +140,47 @@ def _pods(spec: ExperimentSpec) -> Iterator[Problem]:
     for workers in spec.scaling.workers:
         for nodes, per_node in layouts_of(spec, workers):
             if per_node % pods:
-                allowed = f"a divisor of the workers on each node; layout {nodes}x{per_node} has {per_node}"
-                yield Problem(("spec", "placement", "podsPerNode"), pods, allowed)
+                divisor = f"a divisor of {per_node}, the workers per node of layout {nodes}x{per_node}"
+                yield Problem(("spec", "placement", "podsPerNode"), pods, expected(divisor))
                 return
 
 
 def _variables(spec: ExperimentSpec) -> Iterator[Problem]:
-    allowed = "another name: this one tells each process its rank, and is set for each of them"
+    rank = reserved("set for each process, to tell it its rank")
     for name, value in spec.workload.env.items():
         if places(name):
-            yield Problem(("spec", "workload", "env", name), value, allowed)
+            yield Problem(("spec", "workload", "env", name), value, rank)
     for axis, values in spec.matrix.items():
         if axis.startswith(_ENV) and places(axis.removeprefix(_ENV)):
-            yield Problem(("spec", "matrix", axis), list(values), allowed)
+            yield Problem(("spec", "matrix", axis), list(values), rank)
         elif axis.startswith(_ENV) and secret_name(axis) and not all(is_plain(str(value)) for value in values):
-            yield Problem(
-                ("spec", "matrix", axis), "values of a secret", "a variable that may stand in names and plots"
-            )
+            public = expected("a variable that may appear in names and plots")
+            yield Problem(("spec", "matrix", axis), Description("values of a secret"), public)
     for index, source in enumerate(spec.workload.env_from):
         path: Path = ("spec", "workload", "envFrom", index)
         if (source.secret is None) == (source.config_map is None):
-            yield Problem(path, source.wire(), "either secret or configMap")
+            yield Problem(path, source.wire(), expected("either secret or configMap"))
         if source.name is not None and source.key is None:
-            yield Problem((*path, "name"), source.name, "left out without key: every key is a variable of its name")
+            yield Problem((*path, "name"), source.name, forbidden("without key every key becomes a variable"))
         if source.prefix is not None and source.key is not None:
-            yield Problem(
-                (*path, "prefix"), source.prefix, "left out beside key; name says what the variable is called"
-            )
+            yield Problem((*path, "prefix"), source.prefix, forbidden("beside key, name sets the variable's name"))
         if source.variable is not None and places(source.variable):
-            yield Problem((*path, "name"), source.variable, allowed)
+            yield Problem((*path, "name"), source.variable, rank)
 
 
 def _measure(spec: ExperimentSpec) -> Iterator[Problem]:
     measure, data = spec.measure, spec.workload.data
     if measure.max_warmup_steps < measure.warmup_steps:
-        allowed = f"at least warmupSteps, {measure.warmup_steps}"
-        yield Problem(("spec", "measure", "maxWarmupSteps"), measure.max_warmup_steps, allowed)
+        least = expected(f"at least warmupSteps, {measure.warmup_steps}")
+        yield Problem(("spec", "measure", "maxWarmupSteps"), measure.max_warmup_steps, least)
     if measure.precision is not None and measure.precision.max_repetitions < measure.repetitions:
-        path, allowed = (
-            ("spec", "measure", "precision", "maxRepetitions"),
-            f"at least repetitions, {measure.repetitions}",
-        )
-        yield Problem(path, measure.precision.max_repetitions, allowed)
+        least = expected(f"at least repetitions, {measure.repetitions}")
+        path: Path = ("spec", "measure", "precision", "maxRepetitions")
+        yield Problem(path, measure.precision.max_repetitions, least)
     if measure.accuracy is not None and data.source is DataSource.synthetic and "data.source" not in spec.matrix:
         real = ", ".join(source.value for source in DataSource if source is not DataSource.synthetic)
         path = ("spec", "workload", "data", "source")
-        yield Problem(path, data.source.value, f"real data for measure.accuracy: {real}")
+        yield Problem(path, data.source.value, expected(f"real data for measure.accuracy: {real}"))
 
 
 def _matrix_names(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -178,21 +188,19 @@ def _matrix_names(spec: ExperimentSpec) -> Iterator[Problem]:
     names = (*axis_names(programs), *open_axes(programs))
     for name, values in spec.matrix.items():
         if not known_axis(name, names):
-            allowed = f"a field of the workload: {', '.join(names)}"
-            if name in RESERVED:
-                allowed = f"another axis: {name} is set by spec.scaling and spec.placement"
-            yield Problem(("spec", "matrix", name), f"an unknown axis {name!r}", allowed, did_you_mean(name, names))
+            taken = reserved("set by spec.scaling and spec.placement") if name in RESERVED else None
+            yield Problem(("spec", "matrix", name), name, taken or unknown("axis", name, names))
             continue
         spelled = [spell_value(value) for value in values]
         for index, value in enumerate(values):
             if spell_value(value) in spelled[:index]:
-                yield Problem(("spec", "matrix", name, index), value, "each value once")
+                yield Problem(("spec", "matrix", name, index), value, expected_once())
             if (refused := _refused(spec, name, value, programs)) is not None:
-                yield Problem(("spec", "matrix", name, index), value, refused)
+                yield Problem(("spec", "matrix", name, index), value, expected(refused))
 
 
 def _refused(spec: ExperimentSpec, name: str, value: AxisValue, programs: Sequence[AxisValue]) -> str | None:
-    """What is allowed instead of a value of an axis that no program takes."""
+    """Return what is expected instead of a value of an axis that no program takes."""
     errors = []
     for program in [value] if name == "program" else programs:
         axes = {"program": program, name: value} if "program" in spec.matrix else {name: value}
@@ -202,7 +210,7 @@ def _refused(spec: ExperimentSpec, name: str, value: AxisValue, programs: Sequen
             errors.append(error)
         else:
             return None
-    return next((error.allowed for error in errors if error.name == name), errors[0].allowed)
+    return next((error.expected for error in errors if error.name == name), errors[0].expected)
 
 
 def _exclude_names(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -215,15 +223,14 @@ def _exclude_names(spec: ExperimentSpec) -> Iterator[Problem]:
     for index, rule in enumerate(spec.exclude):
         path: Path = ("spec", "exclude", index)
         if not rule:
-            yield Problem(path, "{}", "at least one axis and its value")
+            yield Problem(path, {}, expected("at least one axis and its value"))
         for name, value in rule.items():
             if name not in axes:
-                allowed = f"one of {', '.join(axes)}"
-                yield Problem((*path, name), f"an unknown axis {name!r}", allowed, did_you_mean(name, axes))
+                yield Problem((*path, name), name, unknown("axis", name, axes))
             elif not any(same_value(value, other) for other in axes[name]):
                 values = [spell_value(other) for other in axes[name]]
-                allowed = f"a value that axis has: {few(values, 60)}"
-                yield Problem((*path, name), value, allowed, did_you_mean(spell_value(value), values[:60]))
+                near = did_you_mean(spell_value(value), values[:60])
+                yield Problem((*path, name), value, expected(f"a value of that axis: {few(values, 60)}", near))
 
 
 def _points(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -234,7 +241,7 @@ def _points(spec: ExperimentSpec) -> Iterator[Problem]:
             try:
                 resolved[key] = resolve(spec.workload, spec.scaling.batch, point.axes)
             except AxisError as error:
-                yield Problem(("spec", "matrix", error.name), error.value, error.allowed)
+                yield Problem(("spec", "matrix", error.name), error.value, expected(error.expected))
                 return
             yield from _workload(spec, resolved[key][0])
         workload, batch = resolved[key]
@@ -242,16 +249,16 @@ def _points(spec: ExperimentSpec) -> Iterator[Problem]:
             if problem.path[2] != "parameterServer" or len(problem.path) > 3 or "strategy" not in spec.matrix:
                 yield replace(problem, path=_in_matrix(spec, problem.path))
         if spec.measure.trace is not None and (workload.reported or not workload.traceable):
-            allowed = f"left out: torch's profiler sees no steps of program {workload.program}"
-            yield Problem(("spec", "measure", "trace"), spec.measure.trace.wire(), allowed)
+            traced = forbidden(f"torch's profiler sees no steps of program {workload.program}")
+            yield Problem(("spec", "measure", "trace"), spec.measure.trace.wire(), traced)
         if spec.measure.accuracy is not None:
             yield from workload.accuracy_problems(spec.measure.accuracy, point.workers)
         if workload.takes_batch:
             yield from _divides(workload, batch, point)
         samples = spec.measure.epoch_samples
         if samples is not None and point.global_batch is not None and samples < point.global_batch:
-            allowed = f"at least one global batch, {point.global_batch} at {count(point.workers, 'worker')}"
-            yield Problem(("spec", "measure", "epochSamples"), samples, allowed)
+            least = expected(f"at least {point.global_batch}, the global batch at {count(point.workers, 'worker')}")
+            yield Problem(("spec", "measure", "epochSamples"), samples, least)
 
 
 def _divides(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem]:
@@ -261,17 +268,17 @@ def _divides(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem
         return
     if point.mode is Mode.weak:
         if batch.per_worker is not None and batch.per_worker % accumulation:
-            allowed = f"a multiple of gradientAccumulation, {accumulation}"
-            yield Problem(_batch_path(point, "perWorker"), batch.per_worker, allowed)
+            multiple = expected(f"a multiple of {accumulation}, gradientAccumulation")
+            yield Problem(_batch_path(point, "perWorker"), batch.per_worker, multiple)
         return
     parts = point.workers * accumulation
     total = batch.global_
     if total is None or total % parts == 0:
         return
-    near = " or ".join(map(str, sorted({max(parts, total // parts * parts), (total // parts + 1) * parts})))
+    near = one_of(sorted({max(parts, total // parts * parts), (total // parts + 1) * parts}))
     divisor = count(point.workers, "worker") + (f" x {accumulation} gradientAccumulation" if accumulation > 1 else "")
-    allowed = f"a multiple of {parts} for strong scaling to {divisor}, such as {near}"
-    yield Problem(_batch_path(point, "global"), total, allowed)
+    multiple = expected(f"a multiple of {parts} for strong scaling to {divisor}, such as {near}")
+    yield Problem(_batch_path(point, "global"), total, multiple)
 
 
 def _divides_groups(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem]:
@@ -286,8 +293,8 @@ def _divides_groups(workload: Workload, batch: Batch, point: Point) -> Iterator[
     groups = f"{count(degrees.data, 'data-parallel group')} at {count(point.workers, 'worker')}"
     divisor = groups + (f" x {parts} micro-batches" if parts > 1 else "")
     field, value = ("global", total) if point.mode is Mode.strong else ("perWorker", batch.per_worker)
-    allowed = f"a global batch, here {total}, that is a multiple of {degrees.data * parts}: {divisor}"
-    yield Problem(_batch_path(point, field), value, allowed)
+    multiple = expected(f"a global batch that is a multiple of {degrees.data * parts}, not {total}: {divisor}")
+    yield Problem(_batch_path(point, field), value, multiple)
 
 
 def _batch_path(point: Point, name: str) -> Path:
@@ -305,15 +312,15 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
             yield replace(problem, path=_in_matrix(spec, problem.path))
     if data.source.on_disk and data.path is None and workload.runs:
         path = _in_matrix(spec, ("spec", "workload", "data", "path"))
-        yield Problem(path, NOTHING, f"the folder that holds {data.source.value}")
+        yield Problem(path, NOTHING, required(f"the folder that holds {data.source.value}"))
     if spec.runner is not None:
-        for allowed in misfits(workload, spec.runner.job_kind):
-            yield Problem(("spec", "runner"), spec.runner.value, allowed)
+        for violation in misfits(workload, spec.runner.job_kind):
+            yield Problem(("spec", "runner"), spec.runner.value, violation)
     pods = spec.placement.pods_per_node
     if workload.one_process and pods > 1:
         kind = f"strategy {workload.resolved_strategy}" if workload.resolved_strategy else "startsRanks"
-        allowed = f"1 for {kind}: one process drives every worker"
-        yield Problem(("spec", "placement", "podsPerNode"), pods, allowed)
+        where = f"with {kind}, where one process drives every worker"
+        yield Problem(("spec", "placement", "podsPerNode"), pods, unsupported(where, "1"))
 
 
 def _model(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
@@ -325,10 +332,12 @@ def _model(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
         if name in MODELS and getattr(MODELS.get(name), framework):
             return
     except RegistryError as error:
-        yield Problem(path, name, str(error))
+        yield Problem(path, name, expected(f"a model of the catalog: {error}"))
         return
     models = models_of(framework)
-    yield Problem(path, name, f"one of {few(models, 60)} for program {workload.program}", did_you_mean(name, models))
+    near = did_you_mean(name, models)
+    listed = "" if near else f": {few(models, 60)}"
+    yield Problem(path, name, expected(f"a model of program {workload.program}{listed}", near))
 
 
 def _in_matrix(spec: ExperimentSpec, path: Path) -> Path:

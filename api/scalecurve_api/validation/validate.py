@@ -8,10 +8,22 @@ from typing import Any
 from pydantic import ValidationError
 
 from scalecurve_api.model import Model, fields_by_name, model_in
-from scalecurve_api.problem import NOTHING, Path, Problem
+from scalecurve_api.problem import (
+    NOTHING,
+    Description,
+    Path,
+    Problem,
+    ProblemCode,
+    Violation,
+    expected,
+    one_of,
+    only_with,
+    required,
+    unknown,
+)
 from scalecurve_api.programs.workload import DEFAULT_PROGRAM, PROGRAMS, Workload
 from scalecurve_api.spec.experiment import ScalingExperiment
-from scalecurve_api.text import did_you_mean, few, plain
+from scalecurve_api.text import did_you_mean, plain
 from scalecurve_api.validation.document import Document, read_documents
 from scalecurve_api.validation.overlay import lay_over
 from scalecurve_api.validation.redaction import secret_warnings
@@ -40,7 +52,7 @@ def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Va
     warnings: list[Problem] = []
     taken: dict[tuple[str | None, str], int | None] = {}
     if not documents and not problems:
-        problems = [Problem(("document",), "an empty file", "a ScalingExperiment", file=file)]
+        problems = [Problem(("document",), Description("an empty file"), expected("a ScalingExperiment"), file=file)]
     for alone in documents:
         document, refused = lay_over(alone, overlays)
         values.append(document.value)
@@ -63,9 +75,9 @@ def _same_name(
     name = (experiment.metadata.namespace, experiment.metadata.name)
     file, line = document.place(("metadata", "name"))
     if name in taken:
-        at = f", on line {taken[name]}" if taken[name] else ""
-        allowed = f"another name: an experiment above has this one{at}"
-        yield Problem(("metadata", "name"), name[1], allowed, file=file, line=line)
+        at = f" on line {taken[name]}" if taken[name] else " above"
+        violation = Violation(ProblemCode.duplicate, f"the name of the experiment{at}; use another")
+        yield Problem(("metadata", "name"), name[1], violation, file=file, line=line)
     else:
         taken[name] = line
 
@@ -75,18 +87,21 @@ def _blamed(problems: list[Problem], alone: list[Problem]) -> list[Problem]:
 
     A mapping in which both have written carries the overlay's line, which is right for what the overlay made wrong.
     """
-    without = {(problem.field, repr(problem.given)): problem for problem in alone}
-    return [without.get((problem.field, repr(problem.given)), problem) for problem in problems]
+    without = {(problem.field, repr(problem.got)): problem for problem in alone}
+    return [without.get((problem.field, repr(problem.got)), problem) for problem in problems]
 
 
 def validate_document(document: Document) -> tuple[ScalingExperiment | None, list[Problem]]:
     """Check one document: the shape first, and when that is right the rules over several fields."""
     if not isinstance(document.value, dict):
-        given = "an empty document" if document.value is None else document.value
-        return None, [_placed(Problem(("document",), given, "a ScalingExperiment (a mapping)"), document)]
+        got = Description("an empty document") if document.value is None else document.value
+        return None, [_placed(Problem(("document",), got, expected("a ScalingExperiment (a mapping)")), document)]
     if not {"apiVersion", "kind"} & document.value.keys():
-        allowed = "a ScalingExperiment, which has both; pass an overlay beside its experiment with --overlay FILE"
-        return None, [_placed(Problem(("document",), "neither apiVersion nor kind", allowed), document)]
+        got = Description("neither apiVersion nor kind")
+        both = expected(
+            "a ScalingExperiment, which has both; pass an overlay beside its experiment with --overlay FILE"
+        )
+        return None, [_placed(Problem(("document",), got, both), document)]
     try:
         experiment = ScalingExperiment.model_validate(document.value)
     except ValidationError as error:
@@ -105,11 +120,8 @@ def _shape_problems(error: ValidationError, document: Document) -> Iterator[Prob
     for entry in error.errors(include_url=False):
         grouped.setdefault(_real_path(entry, document.value), []).append(dict(entry))
     for path, entries in grouped.items():
-        allowed, suggestion = _allowed(path, entries, document.value)
-        given: object = NOTHING if entries[0]["type"] == "missing" else entries[0]["input"]
-        if entries[0]["type"] == "extra_forbidden":
-            given = f"an unknown field {path[-1]!r}"
-        yield _placed(Problem(path, given, allowed, suggestion), document)
+        got: object = NOTHING if entries[0]["type"] == "missing" else entries[0]["input"]
+        yield _placed(Problem(path, got, _violation(path, entries, document.value)), document)
 
 
 def _real_path(entry: Mapping[str, Any], value: Any) -> Path:
@@ -128,19 +140,18 @@ def _real_path(entry: Mapping[str, Any], value: Any) -> Path:
     return tuple(path)
 
 
-def _allowed(path: Path, entries: list[Mapping[str, Any]], document: Any) -> tuple[str, str | None]:
+def _violation(path: Path, entries: list[Mapping[str, Any]], document: Any) -> Violation:
     first = entries[0]
     model = _model_at(path[:-1], document)
     fields = fields_by_name(model) if model else {}
     if first["type"] == "extra_forbidden":
         name = str(path[-1])
-        allowed = f"one of {few(fields, 60)}"
         if path[:2] == ("spec", "workload") and (owners := _owners(path[2:])):
-            return f"{allowed}; {name} is a field of program {' and '.join(owners)}", None
-        return allowed, did_you_mean(name, fields)
+            return only_with(f"program {one_of(owners)}")
+        return unknown("field", name, fields)
     if first["type"] == "missing":
         description = fields[str(path[-1])].description if path[-1] in fields else None
-        return "required" + (f". {description}" if description else ""), None
+        return required(description or "")
     texts = list(dict.fromkeys(plain(str(entry["msg"])) for entry in entries))
     suggestion = None
     if isinstance(first["input"], str):
@@ -150,7 +161,7 @@ def _allowed(path: Path, entries: list[Mapping[str, Any]], document: Any) -> tup
         suggestion = did_you_mean(first["input"], words)
     narrowed = path[:2] == ("spec", "workload") and first["type"] == "literal_error"
     program = document["spec"]["workload"].get("program", DEFAULT_PROGRAM) if narrowed else ""
-    return " or ".join(texts) + (f" for program {program}" if narrowed else ""), suggestion
+    return expected(one_of(texts) + (f" for program {program}" if narrowed else ""), suggestion)
 
 
 def _model_at(path: Path, document: Any) -> type[Model] | None:

@@ -103,10 +103,10 @@ def _uses_gpu(trial: TrialSpec, machine: Machine) -> bool:
     workload = trial.workload
     limit = trial.resources.limits.get(GPU_RESOURCE)
     if limit is not None and str(limit) not in ("0", "1"):
-        raise BadInput(f"spec.resources.limits.{GPU_RESOURCE}: given {limit}; allowed: 1, as a worker drives one GPU")
+        raise BadInput(f"spec.resources.limits.{GPU_RESOURCE}: got {limit}; expected 1, since a worker drives one GPU")
     if workload.device is DeviceType.cpu:
         if workload.backend is Backend.nccl:
-            raise BadInput("spec.workload.backend: given nccl; allowed on device cpu: gloo or mpi, as NCCL needs GPUs")
+            raise BadInput("spec.workload.backend: got nccl; not supported on device cpu; use gloo or mpi")
         return False
     if workload.over_mpi:
         return False
@@ -130,7 +130,7 @@ def _cpu_limit(resources: Resources) -> int | None:
         cores = quantity.value(limit)
         if cores >= 1 and cores == int(cores):
             return int(cores)
-    raise BadInput(f"spec.resources.limits.cpu: given {limit!r}; allowed on one machine: whole cores, such as 2")
+    raise BadInput(f"spec.resources.limits.cpu: got {limit!r}; expected whole cores on one machine, such as 2")
 
 
 def _cores_per_worker(limit: int | None, workers: int, cores: Cores, pinned: bool) -> tuple[int, list[int]]:

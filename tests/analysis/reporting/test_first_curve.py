@@ -44,7 +44,7 @@ def test_the_axis_of_the_first_figure_can_be_chosen(tmp_path: Path) -> None:
         "precision fp32, 2 workers",
         "precision bf16, 2 workers",
     ]
-    with pytest.raises(ValueError, match="x: got 'depth'; allowed: workers, precision"):
+    with pytest.raises(ValueError, match="x: got 'depth'; expected workers, precision"):
         report([bundle], tmp_path / "out", ["csv"], x="depth")
 
 

@@ -207,7 +207,7 @@ def test_html_alone_draws_no_png_and_links_to_the_records_of_its_bundle(bundle_f
 
 
 def test_an_unknown_format_is_refused(bundle_folder: Path, tmp_path: Path):
-    with pytest.raises(ValueError, match=r"unknown formats: pdf; allowed: html, md"):
+    with pytest.raises(ValueError, match=r"unknown formats: pdf; expected html, md"):
         report(open_bundles([bundle_folder]), tmp_path, ["pdf"])
     with pytest.raises(ValueError, match="at least one bundle"):
         report([], tmp_path)

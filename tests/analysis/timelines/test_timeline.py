@@ -64,7 +64,7 @@ def test_sessions_group_by_version_and_machine(known: History):
     assert by_torch[2, "2.14.1"][4] == AT
     assert by_torch[2, "2.15.0"][-1].value == pytest.approx(0.96, rel=0.01)
     assert {row[3] for row in groups_table(known, "machine").rows} == {"node-0", "node-1"}
-    with pytest.raises(ValueError, match=r"nothing was recorded as 'phase of the moon'; allowed: session, .*machine"):
+    with pytest.raises(ValueError, match=r"nothing was recorded as 'phase of the moon'; expected session, .*machine"):
         groups_table(known, "phase of the moon")
 
 
@@ -113,5 +113,5 @@ def test_bad_input_names_what_is_wrong(past: Path, tmp_path: Path):
         history([tmp_path])
     with pytest.raises(ValueError, match="no bundle of weekly; experiments found: nightly"):
         history([past], experiments=["weekly"])
-    with pytest.raises(ValueError, match="unknown metric 'speed'; allowed: throughput, efficiency"):
+    with pytest.raises(ValueError, match="unknown metric 'speed'; expected throughput, efficiency"):
         history([past], "speed")  # type: ignore[arg-type]

@@ -48,21 +48,21 @@ def test_switches_in_the_environment_are_spelled_as_in_yaml() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "allowed"),
+    ("name", "value", "expected"),
     [
         ("precision", "fp8", "'fp32', 'tf32', 'bf16' or 'fp16'"),
         ("options.compile", "yes", "a boolean"),
-        ("batch.global", 0, "greater than or equal to 1"),
+        ("batch.global", 0, "at least 1"),
         ("optimizer.learningRate", "fast", "a number"),
         ("env.A B", "x", "the name of an environment variable"),
         ("env.A", "\0", "text without NUL characters"),
         ("model", "", "at least 1 character"),
     ],
 )
-def test_a_value_that_does_not_fit_names_its_axis(name: str, value: str | int, allowed: str) -> None:
+def test_a_value_that_does_not_fit_names_its_axis(name: str, value: str | int, expected: str) -> None:
     with pytest.raises(AxisError) as caught:
         resolve(TorchWorkload(), Batch(), {"allReduce": "ring", name: value})
-    assert (caught.value.name, caught.value.value, caught.value.allowed) == (name, value, allowed)
+    assert (caught.value.name, caught.value.value, caught.value.expected) == (name, value, expected)
 
 
 def test_the_blame_falls_on_the_right_variable() -> None:

@@ -322,7 +322,7 @@ def test_a_trial_has_every_axis_written_into_its_workload() -> None:
 
 @pytest.mark.parametrize("precisions", [["fp32", "fp8"], ["fp8", "fp32"]])
 def test_a_value_that_does_not_fit_is_named(precisions: list[str]) -> None:
-    with pytest.raises(AxisError, match=r"matrix\.precision: 'fp8'"):
+    with pytest.raises(AxisError, match=r"matrix\.precision: got 'fp8'"):
         make_plan(experiment({"matrix": {"precision": precisions, "env.A": [1, 2]}}))
 
 
@@ -349,4 +349,4 @@ def test_windows_of_epochs_have_the_steps_of_their_point() -> None:
 
 def test_an_epoch_of_less_than_one_batch_is_refused() -> None:
     found = check(experiment({"scaling/batch": {"perWorker": 48}, "measure": {"epochSamples": 90}}))
-    assert [(problem.path, problem.given) for problem in found] == [(("spec", "measure", "epochSamples"), 90)]
+    assert [(problem.path, problem.got) for problem in found] == [(("spec", "measure", "epochSamples"), 90)]

@@ -72,8 +72,8 @@ def test_what_cannot_fit_is_refused_with_the_arithmetic() -> None:
     assert not check(experiment(changes))
     (problem,) = check(experiment({**changes, "resources/deviceMemoryGb": 141}))
     assert problem.field == "spec.resources.deviceMemoryGb"
-    assert "32.1 parameters + 64.2 optimizer" in problem.allowed
-    assert "= 176.7 GB" in problem.allowed
+    assert "32.1 parameters + 64.2 optimizer" in problem.message
+    assert "= 176.7 GB" in problem.message
     sharded = {**changes, "scaling/workers": [8], "resources/deviceMemoryGb": 141}
     sharded["workload"] = {**changes["workload"], "strategy": "fsdp"}
     assert not check(experiment(sharded))

@@ -36,7 +36,7 @@ def test_aliases_and_frameworks() -> None:
 def test_what_a_program_has_no_builder_for_is_refused() -> None:
     (problem,) = problems({"workload": {"program": "tensorflow", "model": "gpt2_tiny", "strategy": "mirrored"}})
     assert problem.field == "spec.workload.model"
-    assert "for program tensorflow" in problem.allowed
+    assert "program tensorflow" in problem.message
 
 
 def test_parameters_are_counts() -> None:

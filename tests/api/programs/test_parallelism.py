@@ -25,7 +25,7 @@ def layouts(workload: dict[str, Any], **spec: Any) -> Any:
 
 
 def problems(workload: dict[str, Any], **spec: Any) -> list[str]:
-    return [f"{problem.field}: {problem.allowed}" for problem in check(layouts(workload, **spec))]
+    return [f"{problem.field}: {problem.message}" for problem in check(layouts(workload, **spec))]
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -68,14 +68,17 @@ def test_the_innermost_dimension_has_neighboring_ranks() -> None:
         ({"pipeline": 2, "schedule": "interleaved"}, None),
         ({"context": 4}, None),
         ({"replicate": 2, "tensor": 2}, None),
-        ({"tensor": 3}, "parallelism.tensor: degrees whose product divides the 4 workers"),
-        ({"tensor": 2, "pipeline": 4}, "parallelism.pipeline: degrees whose product divides the 4 workers"),
-        ({"replicate": 2}, "parallelism.replicate: degrees whose product is the worker count, 4"),
-        ({"shard": "auto"}, "parallelism.shard: an integer: one dimension is auto, and here replicate and shard are"),
-        ({"expert": 2}, "parallelism.expert: 1: it has no experts for model llama_8b"),
-        ({"pipeline": 2, "microBatches": 3}, "a global batch, here 16, that is a multiple of 6"),
-        ({"pipeline": 4, "microBatches": 6, "schedule": "interleaved"}, "microBatches: a multiple of the 4 stages"),
-        ({"microBatches": 2}, "microBatches: left out without a pipeline"),
+        ({"tensor": 3}, "parallelism.tensor: got 3; expected degrees whose product divides 4"),
+        ({"tensor": 2, "pipeline": 4}, "parallelism.pipeline: got 4; expected degrees whose product divides 4"),
+        ({"replicate": 2}, "parallelism.replicate: got 2; expected degrees whose product is 4"),
+        ({"shard": "auto"}, "only one dimension may be auto, not replicate and shard"),
+        ({"expert": 2}, "parallelism.expert: got 2; not supported with model llama_8b, which has no experts"),
+        ({"pipeline": 2, "microBatches": 3}, "a global batch that is a multiple of 6, not 16"),
+        (
+            {"pipeline": 4, "microBatches": 6, "schedule": "interleaved"},
+            "microBatches: got 6; expected a multiple of 4, the stages",
+        ),
+        ({"microBatches": 2}, "microBatches: without a pipeline"),
     ],
 )
 def test_layouts_are_judged_before_a_process_starts(layout: dict[str, Any], expected: str | None) -> None:
@@ -87,14 +90,34 @@ def test_layouts_are_judged_before_a_process_starts(layout: dict[str, Any], expe
 @pytest.mark.parametrize(
     ("workload", "workers", "expected"),
     [
-        ({"model": "gpt2_small", "parallelism": {"tensor": 8}}, 8, "tensor: a divisor of the 12 heads of gpt2_small"),
-        ({"parallelism": {"tensor": 16}}, 16, "tensor: a divisor of the 8 key and value heads of llama_8b"),
+        (
+            {"model": "gpt2_small", "parallelism": {"tensor": 8}},
+            8,
+            "tensor: got 8; expected a divisor of 12, the heads of gpt2_small",
+        ),
+        (
+            {"parallelism": {"tensor": 16}},
+            16,
+            "tensor: got 16; expected a divisor of 8, the key and value heads of llama_8b",
+        ),
         ({"parallelism": {"context": 4}, "data": {"sequenceLength": 510}}, 4, "the sequence of 510 tokens"),
-        ({"model": "gpt2_tiny", "parallelism": {"pipeline": 4}}, 4, "pipeline: at most 2: gpt2_tiny has 2 layers"),
-        ({"model": "resnet50", "parallelism": {"tensor": 2}}, 4, "tensor: 1 for model resnet50: only transformers"),
-        ({"strategy": "ddp", "parallelism": {"tensor": 2}}, 4, "strategy: mesh, or left out, beside parallelism"),
-        ({"parallelism": {"tensor": 2}, "precision": "fp16"}, 4, "precision: fp32, tf32 or bf16 for strategy mesh"),
-        ({"parallelism": {"replicate": "auto", "tensor": 1}}, 32, "a global batch, here 16, that is a multiple of 32"),
+        (
+            {"model": "gpt2_tiny", "parallelism": {"pipeline": 4}},
+            4,
+            "pipeline: got 4; expected at most 2, since gpt2_tiny has 2 layers",
+        ),
+        (
+            {"model": "resnet50", "parallelism": {"tensor": 2}},
+            4,
+            "tensor: got 2; not supported with model resnet50, which is no transformer",
+        ),
+        ({"strategy": "ddp", "parallelism": {"tensor": 2}}, 4, "not supported beside parallelism; use mesh"),
+        (
+            {"parallelism": {"tensor": 2}, "precision": "fp16"},
+            4,
+            "not supported with strategy mesh; use fp32, tf32 or bf16",
+        ),
+        ({"parallelism": {"replicate": "auto", "tensor": 1}}, 32, "a global batch that is a multiple of 32, not 16"),
     ],
 )
 def test_degrees_must_divide_the_model_and_the_batch(workload: dict[str, Any], workers: int, expected: str) -> None:
@@ -142,11 +165,11 @@ def test_points_without_a_layout_stay_as_they_were() -> None:
 def test_commands_have_the_degrees_and_not_the_batch_of_a_worker() -> None:
     assert not problems({**CUSTOM, "model": "any", "parallelism": {"tensor": 2}})
     broken = problems({**CUSTOM, "command": ["train", "{batchPerWorker}"], "model": "any", "parallelism": {}})
-    assert "an unknown placeholder" not in broken
+    assert "unknown placeholder {batchPerWorker}" in broken[0]
     assert "{groupBatch}" in broken[0]
     assert problems({**CUSTOM, "model": "any"}), "without parallelism {tensor} is unknown"
     broken = problems({**CUSTOM, "model": "any", "parallelism": {"tensor": 16}})
-    assert "product divides the 4 workers" in broken[0]
+    assert "product divides 4, the workers of a point" in broken[0]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)

@@ -134,9 +134,8 @@ def test_values_are_not_filled_again(value: str) -> None:
 def test_a_misspelled_placeholder_is_refused() -> None:
     (problem,) = problems(workload={"command": ["train.py", "--batch", "{batchperworker}"]})
     assert problem.startswith("mine.yaml:")
-    assert "spec.workload.command[2]: given an unknown placeholder {batchperworker}" in problem
-    assert "allowed: one of {batchPerWorker}, {globalBatch}, {workers}, {nodes}" in problem
-    assert "{{batchperworker}} stands for {batchperworker} itself (did you mean '{batchPerWorker}'?)" in problem
+    assert "spec.workload.command[2]: unknown placeholder {batchperworker}" in problem
+    assert "{{batchperworker}} stands for {batchperworker} itself; did you mean '{batchPerWorker}'?" in problem
 
 
 def test_what_is_refused_in_variables_folders_and_axes() -> None:
@@ -150,30 +149,29 @@ def test_an_ambiguous_short_name_needs_the_full_one() -> None:
     matrix = {"data.source": ["synthetic", "digits"]}
     assert problems(workload=workload, matrix=matrix) == []
     (problem,) = problems(workload={**workload, "command": ["{source}"]}, matrix=matrix)
-    assert "an unknown placeholder {source}" in problem
-    assert "{data.source}, {parameters.source}" in problem
+    assert "got {source}; expected {data.source} or {parameters.source}" in problem
 
 
 @pytest.mark.parametrize(
-    ("parameters", "allowed"),
+    ("parameters", "reason"),
     [
-        ({"workers": 3}, "another name: {workers} is set by the experiment for each point"),
+        ({"workers": 3}, "{workers} is set by the experiment for each point"),
         ({"seqLen": 1, "seq_len": 2}, "a name that differs from seqLen by more than case and underscores"),
         ({"seq-len": 1}, "letters, digits and underscores"),
         ({"x": [1]}, "a number"),
     ],
 )
-def test_parameters_that_are_refused(parameters: dict[str, Any], allowed: str) -> None:
+def test_parameters_that_are_refused(parameters: dict[str, Any], reason: str) -> None:
     (problem,) = problems(workload={"parameters": parameters})
     assert "spec.workload.parameters." in problem
-    assert allowed in problem
+    assert reason in problem
 
 
 def test_parameters_of_a_built_in_program_are_refused() -> None:
     experiment = document(matrix={"parameters.seqLen": [1, 2]})
     experiment["spec"]["workload"] = {"program": "torch"}
     (problem,) = validate_text(yaml.safe_dump(experiment), "mine.yaml").problems
-    assert "an unknown axis 'parameters.seqLen'" in str(problem)
+    assert "unknown axis 'parameters.seqLen'" in str(problem)
 
 
 def test_other_programs_start_as_they_are() -> None:

@@ -135,20 +135,23 @@ def test_a_secret_is_warned_of_without_its_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "field", "allowed"),
+    ("changes", "field", "code"),
     [
-        ({"matrix": {"env.MY_TOKEN": ["aaaaaa", "bbbbbb"]}}, "spec.matrix.env.MY_TOKEN", "may stand in names"),
-        ({"workload/envFrom": [{}]}, "spec.workload.envFrom[0]", "either secret or configMap"),
-        ({"workload/envFrom": [{"secret": "a", "configMap": "b"}]}, "spec.workload.envFrom[0]", "either secret or"),
-        ({"workload/envFrom": [{"secret": "a", "name": "X"}]}, "spec.workload.envFrom[0].name", "left out without key"),
-        ({"workload/envFrom": [{"secret": "a", "key": "k", "prefix": "P"}]}, "spec.workload.envFrom[0].prefix", "left"),
-        ({"workload/envFrom": [{"secret": "a", "key": "RANK"}]}, "spec.workload.envFrom[0].name", "another name"),
+        ({"matrix": {"env.MY_TOKEN": ["aaaaaa", "bbbbbb"]}}, "spec.matrix.env.MY_TOKEN", "Invalid"),
+        ({"workload/envFrom": [{}]}, "spec.workload.envFrom[0]", "Invalid"),
+        ({"workload/envFrom": [{"secret": "a", "configMap": "b"}]}, "spec.workload.envFrom[0]", "Invalid"),
+        ({"workload/envFrom": [{"secret": "a", "name": "X"}]}, "spec.workload.envFrom[0].name", "Forbidden"),
+        (
+            {"workload/envFrom": [{"secret": "a", "key": "k", "prefix": "P"}]},
+            "spec.workload.envFrom[0].prefix",
+            "Forbidden",
+        ),
+        ({"workload/envFrom": [{"secret": "a", "key": "RANK"}]}, "spec.workload.envFrom[0].name", "Forbidden"),
     ],
 )
-def test_what_env_from_may_not_say(changes: dict[str, object], field: str, allowed: str) -> None:
+def test_what_env_from_may_not_say(changes: dict[str, object], field: str, code: str) -> None:
     (problem,) = validate_text(yaml.safe_dump(experiment(changes).wire()), "x.yaml").problems
-    assert problem.field == field.replace("spec.matrix.env.MY_TOKEN", "spec.matrix.env.MY_TOKEN")
-    assert allowed in problem.allowed
+    assert (problem.field, problem.code) == (field, code)
 
 
 def test_values_to_mask_come_from_secret_names_and_from_secrets() -> None:

@@ -13,9 +13,10 @@ def one(text: str) -> Document:
 
 
 def refusal(text: str) -> tuple[int | None, str, object, str]:
+    """Line, field, value and code."""
     _, (problem,) = read_documents(text, "file.yaml")
     assert problem.file == "file.yaml"
-    return problem.line, problem.field, problem.given, problem.allowed
+    return problem.line, problem.field, problem.got, problem.code
 
 
 def test_every_field_has_its_line() -> None:
@@ -50,33 +51,31 @@ def test_dates_and_merges_stay_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "field", "given", "allowed"),
+    ("text", "line", "field", "got", "code"),
     [
-        ("a: 1\na: 2\n", 2, "a", "a duplicate key", "each key once"),
-        ("x:\n  b: 1\n  b: 2\n", 3, "x.b", "a duplicate key", "each key once"),
-        ("x:\n  [1, 2]: 3\n", 2, "x", "a key that is a list or a mapping", "a plain name"),
-        ("x: !!binary aGk=\n", 1, "x", "the tag !!binary", "plain values without tags"),
-        ("x: !!timestamp soon\n", 1, "x", "the tag !!timestamp", "plain values without tags"),
-        ("x: !!set {a, b}\n", 1, "x", "the tag !!set", "plain values without tags"),
-        ("x: !!python/name:os []\n", 1, "x", "the tag !!python/name:os", "plain values without tags"),
-        ("x:\n - !!bool maybe\n", 2, "x[0]", "maybe", "a value that can be read as !!bool"),
-        ("x: !!int abc\n", 1, "x", "abc", "a value that can be read as !!int"),
-        ("x: !!float abc\n", 1, "x", "abc", "a value that can be read as !!float"),
-        ('x: "\\ud800"\n', 1, "x", "\ud800", "valid Unicode text"),
-        ('"\\udfff": 1\n', 1, "", "\udfff", "a key of valid Unicode text"),
-        ("a: 1\nb: c\x01d\n", 2, "", "the character U+0001", "printable text, or an escape in double quotes"),
-        ("a: 1\nb: *gone\n", 2, "", "found undefined alias 'gone'", "well-formed YAML"),
-        ("a: b: c\n", 1, "", "mapping values are not allowed here", "well-formed YAML"),
+        ("a: 1\na: 2\n", 2, "a", "a duplicate key", "Duplicate"),
+        ("x:\n  b: 1\n  b: 2\n", 3, "x.b", "a duplicate key", "Duplicate"),
+        ("x:\n  [1, 2]: 3\n", 2, "x", "a key that is a list or a mapping", "Invalid"),
+        ("x: !!binary aGk=\n", 1, "x", "the tag !!binary", "Invalid"),
+        ("x: !!timestamp soon\n", 1, "x", "the tag !!timestamp", "Invalid"),
+        ("x: !!set {a, b}\n", 1, "x", "the tag !!set", "Invalid"),
+        ("x: !!python/name:os []\n", 1, "x", "the tag !!python/name:os", "Invalid"),
+        ("x:\n - !!bool maybe\n", 2, "x[0]", "maybe", "Invalid"),
+        ("x: !!int abc\n", 1, "x", "abc", "Invalid"),
+        ("x: !!float abc\n", 1, "x", "abc", "Invalid"),
+        ('x: "\\ud800"\n', 1, "x", "\ud800", "Invalid"),
+        ('"\\udfff": 1\n', 1, "", "\udfff", "Invalid"),
+        ("a: 1\nb: c\x01d\n", 2, "", "the character U+0001", "Invalid"),
+        ("a: 1\nb: *gone\n", 2, "", "found undefined alias 'gone'", "Malformed"),
+        ("a: b: c\n", 1, "", "mapping values are not allowed here", "Malformed"),
         ("a: 1\n\tb: 2\n", 2, "", "while scanning for the next token found character '\\t' that cannot start any token",
-         "well-formed YAML"),
-        ("a: [1, 2\n", 2, "", "while parsing a flow sequence expected ',' or ']', but got '<stream end>'",
-         "well-formed YAML"),
-        ("%YAML 9.9\n---\na: 1\n", 1, "", "found incompatible YAML document (version 1.* is required)",
-         "well-formed YAML"),
+         "Malformed"),
+        ("a: [1, 2\n", 2, "", "while parsing a flow sequence expected ',' or ']', but got '<stream end>'", "Malformed"),
+        ("%YAML 9.9\n---\na: 1\n", 1, "", "found incompatible YAML document (version 1.* is required)", "Malformed"),
     ],
 )  # fmt: skip
-def test_what_is_refused(text: str, line: int, field: str, given: str, allowed: str) -> None:
-    assert refusal(text) == (line, field, given, allowed)
+def test_what_is_refused(text: str, line: int, field: str, got: str, code: str) -> None:
+    assert refusal(text) == (line, field, got, code)
 
 
 @pytest.mark.parametrize("number", ["9" * 6000, "9" * 4000, "0x" + "f" * 6000, "0b" + "1" * 60_000, "0" + "7" * 9000])
@@ -88,9 +87,7 @@ def test_numbers_that_python_would_not_print(number: str) -> None:
 
 def test_aliases_cannot_explode() -> None:
     levels = [f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 10)}]\n" for i in range(12)]
-    line, _, given, allowed = refusal("a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(levels))
-    assert (line, given) == (1, "a larger document")
-    assert allowed.startswith("at most 200000 values")
+    assert refusal("a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(levels))[2] == "a larger document"
 
 
 def test_an_alias_of_itself_is_refused() -> None:
@@ -99,7 +96,7 @@ def test_an_alias_of_itself_is_refused() -> None:
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "!!seq ["])
 def test_deep_nesting_is_refused(opening: str) -> None:
-    assert refusal("x:\n  " + opening * 3000) == (2, "", "deeper nesting", f"values nested at most {MAX_DEPTH} deep")
+    assert refusal("x:\n  " + opening * 3000) == (2, "", "deeper nesting", "Invalid")
 
 
 def test_what_is_not_too_deep_is_read() -> None:
@@ -110,7 +107,7 @@ def test_what_is_not_too_deep_is_read() -> None:
 
 
 def test_a_long_text_is_not_even_parsed() -> None:
-    assert refusal("#" * (MAX_BYTES + 1)) == (None, "", f"{MAX_BYTES + 1} characters", f"at most {MAX_BYTES}")
+    assert refusal("#" * (MAX_BYTES + 1)) == (None, "", f"{MAX_BYTES + 1} characters", "Invalid")
 
 
 @given(st.text(st.characters(), max_size=200))

@@ -8,20 +8,12 @@ from pydantic import ValidationError
 from scalecurve_api.crds.generate import experiment_crd
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
-from scalecurve_api.validation.document import MAX_DEPTH, read_documents
+from scalecurve_api.validation.document import read_documents
 from scalecurve_api.validation.validate import validate_text
 from tests.api.kube_schema import disagreements
 from tests.api.mutated import EXPERIMENTS, mutated_experiments
 from tests.examples import examples
 
-BROKEN_YAML = {
-    "well-formed YAML",
-    f"values nested at most {MAX_DEPTH} deep",
-    "printable text, or an escape in double quotes",
-    "a key of whole Unicode characters",
-    "a plain name",
-    "plain values without tags",
-}
 SCHEMA = experiment_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
@@ -30,12 +22,11 @@ SCHEMA = experiment_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["p
 def test_mutated_experiments(text: str) -> None:
     validated = validate_text(text, "file.yaml")
     for problem in validated.problems:
-        assert problem.field or problem.allowed in BROKEN_YAML
         line = str(problem)
         assert line.startswith("file.yaml:")
         assert line.isprintable()
         assert line.encode()
-        assert problem.allowed
+        assert problem.message
         assert len(line) < 3000
     for experiment in validated.experiments:
         assert 0 < count_trials(experiment.spec) <= MAX_TRIALS

@@ -138,7 +138,7 @@ def test_a_device_axis_shares_out_both_kinds() -> None:
     [
         ({"workload": {"device": "gpu"}}, Unavailable, "device: gpu needs a GPU, and this machine has no visible GPU"),
         ({"workload": {"backend": "nccl"}}, Unavailable, "backend: nccl needs a GPU"),
-        ({"workload": {"backend": "nccl", "device": "cpu"}}, BadInput, "gloo or mpi, as NCCL needs GPUs"),
+        ({"workload": {"backend": "nccl", "device": "cpu"}}, BadInput, "not supported on device cpu; use gloo or mpi"),
         ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, Unavailable, r"nvidia\.com/gpu: 1 needs a GPU"),
         ({"resources": {"limits": {"nvidia.com/gpu": 2}}}, BadInput, "a worker drives one GPU"),
         ({"placement": {"workersPerNode": 1}}, BadInput, "layout 2x1 .* needs 2 nodes"),

@@ -61,7 +61,7 @@ def test_fit_prints_the_best_model_alone_unless_asked(folder: Path):
         (["recommend", "{}", "--workers", "0"], "worker counts must be at least 1"),
         (["recommend", "{}", "--deadline", "0"], "deadline must be a finite positive number"),
         (["recommend", "{}", "--epochs", "3"], "require a price: --prices or --per-worker-hour"),
-        (["recommend", "{}", "--per-worker-hour", "1", "--currency", "dollars"], "--currency: given 'dollars'"),
+        (["recommend", "{}", "--per-worker-hour", "1", "--currency", "dollars"], "--currency: got 'dollars'"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_code_2(folder: Path, args: list[str], said: str):

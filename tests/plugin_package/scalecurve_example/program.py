@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from scalecurve_api.model import Model, Real
-from scalecurve_api.problem import Problem
+from scalecurve_api.problem import Problem, unsupported
 from scalecurve_api.programs.workload import DeviceType, Workload
 from scalecurve_api.spec.trial import TrialSpec
 
@@ -32,7 +32,7 @@ class SleepWorkload(Workload):
         """Every rule that this workload breaks."""
         yield from super().problems(workers, nodes)
         if self.device is DeviceType.gpu:
-            yield self.problem("device", "cpu or auto: there is nothing to compute")
+            yield self.problem("device", unsupported("with program sleep, which computes nothing", "cpu or auto"))
 
 
 def run(trial: TrialSpec) -> None:

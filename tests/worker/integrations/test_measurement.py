@@ -122,7 +122,7 @@ def test_a_loader_that_cannot_be_repeated(out: Path) -> None:
 def test_two_callbacks_in_one_training(out: Path) -> None:
     first, second = Measurement("samples", None), Measurement("samples", None)
     first.join(None)
-    with pytest.raises(WorkloadError, match=r"two ScaleCurve callbacks measure the same training; allowed: one"):
+    with pytest.raises(WorkloadError, match=r"two ScaleCurve callbacks measure the same training; use one"):
         second.join(None)
     first.bench.session.recorder.close()
 
@@ -164,7 +164,7 @@ def test_a_short_training_by_hand_is_told_and_runs(capsys: pytest.CaptureFixture
     ("unit", "then", "message"), [("words", None, "unit='words'"), ("tokens", "die", "then='die'")]
 )
 def test_arguments_are_checked(unit: Any, then: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"ScaleCurve: {message}; allowed: "):
+    with pytest.raises(ValueError, match=f"ScaleCurve: {message}; expected "):
         Measurement(unit, then)
 
 
@@ -181,12 +181,10 @@ def test_a_library_that_is_missing_or_too_old(monkeypatch: pytest.MonkeyPatch) -
         raise PackageNotFoundError(name)
 
     assert library("json", "pytest", "8.3").dumps(1) == "1"
-    with pytest.raises(
-        LibraryError, match=r"pytest 99.0 or later is needed, and \S+ is installed; allowed: pip install"
-    ):
+    with pytest.raises(LibraryError, match=r"pytest 99.0 or later is needed, and \S+ is installed; run: pip install"):
         library("json", "pytest", "99.0")
     monkeypatch.setattr(libraries, "version", missing)
-    with pytest.raises(LibraryError, match=r"needed and not installed; allowed: pip install -U 'accelerate\[x\]'"):
+    with pytest.raises(LibraryError, match=r"needed and not installed; run: pip install -U 'accelerate\[x\]'"):
         library("json", "accelerate[x]", "1.0")
 
 

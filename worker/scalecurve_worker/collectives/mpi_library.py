@@ -93,7 +93,7 @@ def _elements(workload: Microbenchmark) -> list[int] | None:
     except ModuleNotFoundError as error:
         raise WorkloadError(
             f"workload.sizes.payload: {workload.sizes.payload.value} needs torch to build workload.model, and torch "
-            "is not installed here; allowed here: sizes"
+            "is not installed here; expected sizes"
         ) from error
     return gradient_elements(workload)
 

@@ -29,7 +29,7 @@ def measure(
         prepared = accelerator._models
         if len(prepared) != 1:
             raise WorkloadError(
-                f"measure: {len(prepared)} models are prepared; allowed: call it after accelerator.prepare(), "
+                f"measure: {len(prepared)} models are prepared; call it after accelerator.prepare(), "
                 "or measure(accelerator, loader, model)"
             )
         (model,) = prepared

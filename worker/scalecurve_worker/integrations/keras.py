@@ -13,7 +13,7 @@ from scalecurve_worker.sdk.counts import Unit
 keras = library("keras", "keras", "3.0")
 _Callback: Any = keras.callbacks.Callback
 
-_ADVICE = "allowed: more epochs, or steps_per_epoch with a repeated dataset, and no EarlyStopping"
+_ADVICE = "use more epochs, or steps_per_epoch with a repeated dataset, and no EarlyStopping"
 
 
 class ScaleCurveCallback(_Callback):  # type: ignore[misc]
@@ -27,9 +27,9 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
         super().__init__()
         backend = keras.config.backend()
         if backend not in ("torch", "tensorflow"):
-            raise WorkloadError(f"ScaleCurveCallback: KERAS_BACKEND={backend!r}; allowed: 'torch', 'tensorflow'")
+            raise WorkloadError(f"ScaleCurveCallback: KERAS_BACKEND={backend!r}; expected 'torch', 'tensorflow'")
         if unit == "tokens" and backend == "tensorflow":
-            raise WorkloadError("ScaleCurveCallback: unit='tokens' needs the torch backend; allowed: 'samples'")
+            raise WorkloadError("ScaleCurveCallback: unit='tokens' needs the torch backend; expected 'samples'")
         self._on_torch = backend == "torch"
         self._measurement = Measurement(unit, then)
         self._shadowed: list[tuple[str, bool, Any]] = []
@@ -41,7 +41,7 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
             return
         model = self.model
         if model.steps_per_execution != 1:
-            raise WorkloadError(f"ScaleCurveCallback: steps_per_execution={model.steps_per_execution}; allowed: 1")
+            raise WorkloadError(f"ScaleCurveCallback: steps_per_execution={model.steps_per_execution}; expected 1")
         self._shadow("_should_eval", lambda *_: False)
         for name in ("save", "save_weights"):
             self._shadow(name, lambda *_, **__: None)

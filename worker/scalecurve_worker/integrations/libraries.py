@@ -33,7 +33,7 @@ def library(module: str, distribution: str, least: str) -> Any:
 def _refused(why: str, distribution: str) -> LibraryError:
     # attach() was not called yet: the engine learns of it by the same means.
     report_uncaught(out_folder(), identify().rank)
-    return LibraryError(f"scalecurve_worker.integrations: {why}; allowed: pip install -U '{distribution}'")
+    return LibraryError(f"scalecurve_worker.integrations: {why}; run: pip install -U '{distribution}'")
 
 
 def _numbers(text: str) -> tuple[int, ...]:

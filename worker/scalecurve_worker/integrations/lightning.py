@@ -14,7 +14,7 @@ _Callback: Any = lightning.Callback
 
 # What ends, evaluates or saves a training. Timer and EarlyStopping would end the measurement, too.
 _WAITING = ("Checkpoint", "EarlyStopping", "Timer")
-_ADVICE = "allowed: a loader that has batches in every epoch"
+_ADVICE = "use a loader that has batches in every epoch"
 
 
 class ScaleCurveCallback(_Callback):  # type: ignore[misc]

@@ -29,7 +29,7 @@ class Measurement:
     def __init__(self, unit: Unit, then: Then | None) -> None:
         for name, value, allowed in (("unit", unit, get_args(Unit)), ("then", then, (*get_args(Then), None))):
             if value not in allowed:
-                raise ValueError(f"ScaleCurve: {name}={value!r}; allowed: {', '.join(map(repr, allowed))}")
+                raise ValueError(f"ScaleCurve: {name}={value!r}; expected {', '.join(map(repr, allowed))}")
         self.over = False
         self._unit: Unit = unit
         self._then = then
@@ -76,7 +76,7 @@ class Measurement:
         before, Measurement._latest = Measurement._latest, self
         if before is not None and before.running:
             raise WorkloadError(
-                "two ScaleCurve callbacks measure the same training; allowed: one (after a training that was "
+                "two ScaleCurve callbacks measure the same training; use one (after a training that was "
                 "interrupted, start the process again)"
             )
         if before is not None and read_trial() is not None:

@@ -10,7 +10,7 @@ from scalecurve_worker.sdk.counts import Unit
 transformers = library("transformers", "transformers[torch]", "4.46")
 _Callback: Any = transformers.TrainerCallback
 
-_ADVICE = "allowed: a larger max_steps, or num_train_epochs, of TrainingArguments"
+_ADVICE = "use a larger max_steps, or num_train_epochs, of TrainingArguments"
 
 
 class ScaleCurveCallback(_Callback):  # type: ignore[misc]

@@ -24,7 +24,7 @@ class StepCounts:
         """
         self._part, self._parts = share
         if unit not in UNITS:
-            raise ValueError(f"attach: unit {unit!r}; allowed: {', '.join(UNITS)}")
+            raise ValueError(f"attach: unit {unit!r}; expected {', '.join(UNITS)}")
         self.unit = unit
         self._samples: list[int] = []
         self._tokens: list[int] = []

@@ -29,7 +29,7 @@ def choose_devices(device: DeviceType, first: int, replicas: int) -> Devices:
     gpus = [] if device is DeviceType.cpu else tf.config.list_physical_devices("GPU")
     if device is DeviceType.gpu and not gpus:
         build = "sees no GPU" if tf.test.is_built_with_cuda() else "is built without CUDA"
-        raise WorkloadError(f"workload.device: gpu requested, but TensorFlow here {build}; allowed: cpu, auto")
+        raise WorkloadError(f"workload.device: gpu requested, but TensorFlow here {build}; expected cpu, auto")
     if gpus:
         mine = gpus[first % len(gpus) :][:replicas]
         if len(mine) < replicas:
@@ -54,9 +54,9 @@ def choose_devices(device: DeviceType, first: int, replicas: int) -> Devices:
 def set_arithmetic(precision: Precision, devices: Devices, deterministic: bool, seed: int) -> None:
     """Precision, determinism and the seed of everything that is drawn."""
     if precision is Precision.fp16:
-        raise WorkloadError("workload.precision: fp16 is not in program tensorflow; allowed: fp32, tf32, bf16")
+        raise WorkloadError("workload.precision: fp16 is not in program tensorflow; expected fp32, tf32, bf16")
     if precision is Precision.tf32 and not devices.on_gpu:
-        raise WorkloadError("workload.precision: tf32 needs a GPU, but this rank drives a CPU; allowed: fp32, bf16")
+        raise WorkloadError("workload.precision: tf32 needs a GPU, but this rank drives a CPU; expected fp32, bf16")
     tf.config.experimental.enable_tensor_float_32_execution(precision is Precision.tf32)
     keras.mixed_precision.set_global_policy("mixed_bfloat16" if precision is Precision.bf16 else "float32")
     keras.utils.set_random_seed(seed)

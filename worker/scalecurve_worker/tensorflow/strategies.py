@@ -61,7 +61,7 @@ def mirrored(workload: TensorFlowWorkload, devices: Devices, communicator: Commu
     if operation is CrossDeviceOps.nccl and not devices.on_gpu:
         raise WorkloadError(
             "workload.crossDeviceOps: nccl needs GPUs, but these replicas are on CPUs, where TensorFlow has no "
-            "NcclAllReduce; allowed: default, hierarchical-copy, reduction-to-one-device"
+            "NcclAllReduce; expected default, hierarchical-copy, reduction-to-one-device"
         )
     ops = getattr(tf.distribute, _CROSS_DEVICE_OPS[operation])() if operation in _CROSS_DEVICE_OPS else None
     return described(tf.distribute.MirroredStrategy(devices.names, cross_device_ops=ops), devices.on_gpu)
@@ -75,7 +75,7 @@ def multi_worker_mirrored(
     if communication is Communication.nccl and not devices.on_gpu:
         raise WorkloadError(
             "workload.communication: nccl needs a GPU, but this rank drives a CPU, where TensorFlow would take its "
-            "ring instead; allowed: auto, ring"
+            "ring instead; expected auto, ring"
         )
     address = OwnAddress()
     workers = communicator.all_gather(address.text)

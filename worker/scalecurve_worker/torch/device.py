@@ -27,7 +27,7 @@ def choose_device(device: DeviceType, local_rank: int) -> torch.device:
         return torch.device("cpu")
     if count == 0:
         build = "this build of torch has no CUDA" if torch.version.cuda is None else "torch sees no GPU"
-        raise WorkloadError(f"workload.device: gpu requested, but {build}; allowed here: cpu, auto")
+        raise WorkloadError(f"workload.device: gpu requested, but {build}; expected cpu or auto")
     gpu = torch.device("cuda", local_rank % count)
     torch.cuda.set_device(gpu)
     return gpu
@@ -75,7 +75,7 @@ def set_arithmetic(precision: Precision, device: torch.device, options: Training
     """
     deterministic = options.deterministic
     if device.type != "cuda" and precision in (Precision.tf32, Precision.fp16):
-        raise WorkloadError(f"workload.precision: {precision.value} needs a GPU; allowed on a CPU: fp32, bf16")
+        raise WorkloadError(f"workload.precision: {precision.value} needs a GPU; expected fp32 or bf16")
     tf32 = precision is Precision.tf32
     torch.backends.cuda.matmul.allow_tf32 = tf32
     torch.backends.cudnn.allow_tf32 = tf32

@@ -29,9 +29,9 @@ def choose_backend(backend: Backend, device: torch.device) -> str:
     if backend is Backend.auto:
         return "nccl" if device.type == "cuda" else "gloo"
     if backend is Backend.nccl and device.type != "cuda":
-        raise WorkloadError("workload.backend: nccl needs a GPU, but this rank drives a CPU; allowed: gloo, auto")
+        raise WorkloadError("workload.backend: nccl needs a GPU, but this rank drives a CPU; expected gloo, auto")
     if backend is Backend.mpi:
-        raise WorkloadError("workload.backend: mpi is not in this build of torch; allowed: nccl, gloo, auto")
+        raise WorkloadError("workload.backend: mpi is not in this build of torch; expected nccl, gloo, auto")
     return backend.value
 
 

@@ -52,16 +52,16 @@ def test_training_continues_as_it_was(tmp_path: Path) -> None:
 
 @needs("torch")
 def test_a_training_of_too_few_steps_is_refused(tmp_path: Path) -> None:
-    message = f"the training has 8 steps, and the measurement needs at least {LEAST}; allowed: more epochs"
+    message = f"the training has 8 steps, and the measurement needs at least {LEAST}; use more epochs"
     assert message in run("keras", tmp_path, "few", fails=True, KERAS_BACKEND="torch").stderr
 
 
 @needs("tensorflow")
 def test_several_updates_in_one_call(tmp_path: Path) -> None:
     done = run("keras", tmp_path, "execution", fails=True, KERAS_BACKEND="tensorflow")
-    assert "steps_per_execution=2; allowed: 1" in done.stderr
+    assert "steps_per_execution=2; expected 1" in done.stderr
 
 
 def test_another_backend(tmp_path: Path) -> None:
     pytest.importorskip("jax", reason="JAX is not installed: a backend that is refused")
-    assert "allowed: 'torch', 'tensorflow'" in run("keras", tmp_path, "stop", fails=True, KERAS_BACKEND="jax").stderr
+    assert "expected 'torch', 'tensorflow'" in run("keras", tmp_path, "stop", fails=True, KERAS_BACKEND="jax").stderr

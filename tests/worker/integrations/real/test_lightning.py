@@ -35,4 +35,4 @@ def test_training_continues_as_it_was(tmp_path: Path) -> None:
 
 def test_two_callbacks(tmp_path: Path) -> None:
     done = run("lightning", tmp_path, "twice", fails=True)
-    assert "two ScaleCurve callbacks measure the same training; allowed: one" in done.stderr
+    assert "two ScaleCurve callbacks measure the same training; use one" in done.stderr

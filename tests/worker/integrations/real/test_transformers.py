@@ -32,5 +32,5 @@ def test_training_continues_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_training_of_too_few_steps_is_refused(tmp_path: Path) -> None:
-    message = f"the training has 5 steps, and the measurement needs at least {LEAST}; allowed: a larger max_steps"
+    message = f"the training has 5 steps, and the measurement needs at least {LEAST}; use a larger max_steps"
     assert message in run("transformers", tmp_path, "few", fails=True).stderr

@@ -301,8 +301,8 @@ def test_zero_init_residual_starts_every_block_as_its_shortcut() -> None:
         ({"name": "mlp", "input_shape": (0,)}, "input shape [0]: expected positive integers"),
         ({"name": "mlp", "classes": 0}, "classes 0: expected a positive integer"),
         ({"name": "mlp", "classes": True}, "classes True: expected a positive integer"),
-        ({"name": "mlp", "hiden": (4,)}, "model mlp: unknown option 'hiden'; allowed: hidden"),
-        ({"name": "llama_tiny", "dropout": 0.1}, "model llama_tiny: unknown option 'dropout'; allowed: none"),
+        ({"name": "mlp", "hiden": (4,)}, "model mlp: unknown option 'hiden'; expected hidden"),
+        ({"name": "llama_tiny", "dropout": 0.1}, "model llama_tiny: unknown option 'dropout'; expected none"),
     ],
 )
 def test_a_wrong_request_is_named(arguments: dict[str, object], message: str) -> None:

@@ -102,7 +102,7 @@ def test_what_is_wrong_is_named_with_its_file(tmp_path: Path) -> None:
     cut = megatron(tmp_path / "cut.bin", [NUMBERS])
     cut.write_bytes(cut.read_bytes()[:-4])
     assert "28 bytes, but 32 by cut.idx" in refused(cut)
-    assert "type 6 is not of integers; allowed: 1, 2, 3, 4, 5, 8" in refused(megatron(tmp_path / "f.bin", [[1]], 6))
+    assert "type 6 is not of integers; expected 1, 2, 3, 4, 5, 8" in refused(megatron(tmp_path / "f.bin", [[1]], 6))
     few = megatron(tmp_path / "few.bin", [[1], [2], [3]])
     few.with_suffix(".idx").write_bytes(few.with_suffix(".idx").read_bytes()[:38])
     assert "cut off: 1 of 3 sequences" in refused(few)

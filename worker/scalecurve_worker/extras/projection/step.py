@@ -63,7 +63,7 @@ def _recordable(trial: TrialSpec) -> TorchWorkload:
     workload = trial.workload
     strategy = workload.resolved_strategy
     if strategy not in (Strategy.single, Strategy.ddp, Strategy.fsdp):
-        raise WorkloadError(f"workload.strategy: {strategy} is not projected; allowed: single, ddp, fsdp")
+        raise WorkloadError(f"workload.strategy: {strategy} is not projected; expected single, ddp, fsdp")
     if workload.batch_norm is BatchNormMode.synchronized:
         raise WorkloadError("workload.options.batchNorm: synchronized is not projected; use broadcast or local")
     if workload.transfer != Transfer():

@@ -49,7 +49,7 @@ def _check_options(model: ModelEntry, builder: Callable[..., nn.Module], options
     allowed_options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _SIZES]
     if unknown := [option for option in options if option not in allowed_options]:
         allowed = ", ".join(allowed_options) or "none"
-        raise ModelError(f"model {model.name}: unknown option {unknown[0]!r}; allowed: {allowed}")
+        raise ModelError(f"model {model.name}: unknown option {unknown[0]!r}; expected {allowed}")
 
 
 def _check(model: ModelEntry, shape: tuple[int, ...], classes: int, options: dict[str, object]) -> None:

@@ -101,7 +101,7 @@ def _indexed(path: Path, size: int, index: Path) -> Tokens:
     code, sequences = data[17], int.from_bytes(data[18:26], "little")
     if code not in _MEGATRON_TYPES:
         raise DataError(
-            f"tokens: {index}: type {code} is not of integers; allowed: {', '.join(map(str, _MEGATRON_TYPES))}"
+            f"tokens: {index}: type {code} is not of integers; expected {', '.join(map(str, _MEGATRON_TYPES))}"
         )
     lengths = np.frombuffer(data[34 : 34 + 4 * sequences], dtype="<i4")
     if len(lengths) != sequences:

@@ -56,6 +56,7 @@ CHECKS = [  # the longest first: the others fit beside them
     RepositoryCheck("one-way imports", [str(BIN / "lint-imports")]),
     RepositoryCheck("structure", [sys.executable, "tools/lint/structure.py"]),
     RepositoryCheck("names", [sys.executable, "tools/lint/names.py"]),
+    RepositoryCheck("sentences in tests", [sys.executable, "tools/lint/sentences.py"]),
     RepositoryCheck("length of lines on pages", [sys.executable, "tools/lint/pages.py"]),
     RepositoryCheck("generated files", [sys.executable, "-m", "tools.generated"]),
     RepositoryCheck("flaky tests", [sys.executable, "-m", "tools.flaky"]),

@@ -27,7 +27,10 @@ from scalecurve_api.text import did_you_mean, plain
 from scalecurve_api.validation.document import Document, read_documents
 from scalecurve_api.validation.overlay import lay_over
 from scalecurve_api.validation.redaction import secret_warnings
+from scalecurve_api.validation.repair import Repair
 from scalecurve_api.validation.rules import check
+
+_MOST_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def _blamed(problems: list[Problem], alone: list[Problem]) -> list[Problem]:
 
 
 def validate_document(document: Document) -> tuple[ScalingExperiment | None, list[Problem]]:
-    """Check one document: the shape first, and when that is right the rules over several fields."""
+    """Check one document: its shape, and the rules over several fields with what is wrong repaired; by line."""
     if not isinstance(document.value, dict):
         got = Description("an empty document") if document.value is None else document.value
         return None, [_placed(Problem(("document",), got, expected("a ScalingExperiment (a mapping)")), document)]
@@ -102,11 +105,33 @@ def validate_document(document: Document) -> tuple[ScalingExperiment | None, lis
             "a ScalingExperiment, which has both; pass an overlay beside its experiment with --overlay FILE"
         )
         return None, [_placed(Problem(("document",), got, both), document)]
+    repair, wrong = Repair(document.value), list[Problem]()
+    for _ in range(_MOST_ROUNDS):
+        experiment, problems = _checked(replace(document, value=repair.value))
+        if experiment is not None and not problems and not wrong:
+            return experiment, []
+        placed = [_placed(replace(problem, path=repair.original(problem.path)), document) for problem in problems]
+        new = [problem for problem in placed if problem not in wrong and not repair.explains(problem.path)]
+        wrong += new
+        if not new:
+            break
+        repair.apply(problems)
+    return None, sorted(wrong, key=lambda problem: (problem.file != document.file, problem.file, problem.line or 0))
+
+
+def _checked(document: Document) -> tuple[ScalingExperiment | None, list[Problem]]:
+    """The experiment, if its shape is right, and what is wrong with its shape or else by the rules."""
     try:
         experiment = ScalingExperiment.model_validate(document.value)
     except ValidationError as error:
-        return None, list(_shape_problems(error, document))
-    return experiment, [_placed(problem, document) for problem in check(experiment)]
+        return None, _once(list(_shape_problems(error, document)))
+    return experiment, check(experiment)
+
+
+def _once(problems: list[Problem]) -> list[Problem]:
+    """The problems without a required field that stands there under a misspelled name."""
+    meant = {(*problem.path[:-1], problem.suggestion) for problem in problems if problem.code is ProblemCode.unknown}
+    return [problem for problem in problems if problem.code is not ProblemCode.required or problem.path not in meant]
 
 
 def _placed(problem: Problem, document: Document) -> Problem:
@@ -121,7 +146,7 @@ def _shape_problems(error: ValidationError, document: Document) -> Iterator[Prob
         grouped.setdefault(_real_path(entry, document.value), []).append(dict(entry))
     for path, entries in grouped.items():
         got: object = NOTHING if entries[0]["type"] == "missing" else entries[0]["input"]
-        yield _placed(Problem(path, got, _violation(path, entries, document.value)), document)
+        yield Problem(path, got, _violation(path, entries, document.value))
 
 
 def _real_path(entry: Mapping[str, Any], value: Any) -> Path:

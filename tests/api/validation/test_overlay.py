@@ -103,14 +103,14 @@ def test_an_error_names_the_file_that_it_was_written_in() -> None:
     wrong = BASE_TEXT.replace("[weak]", "[waek]").replace("perWorker: 8", "perWorker: eight")
     overlay = "spec:\n  scaling:\n    batch: {global: many}\n    modes: [strnog]\n"
     assert [line.split(": got")[0] for line in problems(overlay, base=wrong)] == [
-        "overlay1.yaml:4: spec.scaling.modes[0]",
-        "overlay1.yaml:3: spec.scaling.batch.global",
         "base.yaml:5: spec.scaling.batch.perWorker",
+        "overlay1.yaml:3: spec.scaling.batch.global",
+        "overlay1.yaml:4: spec.scaling.modes[0]",
     ]
     first, second = "spec: {workload: {model: 1, precision: odd}}", "spec:\n  workload:\n    model: 2\n"
     assert [line.split(": got")[0] for line in problems(first, second)] == [
-        "overlay2.yaml:3: spec.workload.model",
         "overlay1.yaml:1: spec.workload.precision",
+        "overlay2.yaml:3: spec.workload.model",
     ]
 
 

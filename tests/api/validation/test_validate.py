@@ -35,17 +35,16 @@ def test_all_problems_at_once_each_with_its_line() -> None:
     problems = validate_text(text, "file.yaml").problems
     assert [(problem.line, problem.field, problem.code, problem.suggestion) for problem in problems] == [
         (6, "spec.scaling.modes[0]", "Invalid", "weak"),
-        (5, "spec.scaling.workers", "Required", None),
-        (8, "spec.scaling.batch.perWorker", "Invalid", None),
         (7, "spec.scaling.workes", "Unknown", "workers"),
+        (8, "spec.scaling.batch.perWorker", "Invalid", None),
     ]
-    assert str(problems[-1]) == "file.yaml:7: spec.scaling.workes: unknown field 'workes'; did you mean 'workers'?"
+    assert str(problems[1]) == "file.yaml:7: spec.scaling.workes: unknown field 'workes'; did you mean 'workers'?"
 
 
 def test_problems_of_one_document_do_not_hide_another() -> None:
     validated = validate_text(f"{yaml.safe_dump(BASE)}---\n{EXAMPLE}---\n{yaml.safe_dump(OTHER)}", "file.yaml")
     assert len(validated.experiments) == 2
-    assert {problem.field for problem in validated.problems} == {"spec.scaling.workers", "spec.scaling.workes"}
+    assert [problem.field for problem in validated.problems] == ["spec.scaling.workes"]
 
 
 def test_two_experiments_of_one_name_are_refused_unless_their_namespaces_differ() -> None:
@@ -109,7 +108,8 @@ def test_what_is_no_mapping(text: str, given: object) -> None:
         ({"exclude": {"workers": 1}}, "spec.exclude", {"workers": 1}, "Invalid", None),
         ({"measure/seed": -1}, "spec.measure.seed", -1, "Invalid", None),
         ({"measure/maxForeignLoad": float("nan")}, "spec.measure.maxForeignLoad", float("nan"), "Invalid", None),
-        ({"measure/accuracy": {"target": 1.5}}, "spec.measure.accuracy.target", 1.5, "Invalid", None),
+        ({"measure/accuracy": {"target": 1.5}, "workload/data": {"source": "digits"}},
+         "spec.measure.accuracy.target", 1.5, "Invalid", None),
         ({"measure/accuracy": True}, "spec.measure.accuracy", True, "Invalid", None),
         ({"cost": {}}, "spec.cost.perWorkerHour", "nothing", "Required", None),
         ({"cost": {"perWorkerHour": float("inf")}}, "spec.cost.perWorkerHour", float("inf"), "Invalid", None),
@@ -171,3 +171,63 @@ def test_what_kubernetes_adds_is_let_through() -> None:
 def test_a_key_named_like_a_type_is_one_problem() -> None:
     (problem,) = problems({"matrix": {"precision": [{"bool": 1}]}})
     assert problem.field == "spec.matrix.precision[0]"
+
+
+MISTAKES = """\
+apiVersion: scalecurve.dev/v1alpha1
+kind: ScalingExperiment
+metadata: {name: Many_Mistakes}
+spec:
+  scaling:
+    modes: [weak, strnog]
+    workers: [1, 2, 2]
+    baseline: 3
+    batch: {global: 17, perWorker: 8}
+  workload:
+    modle: resnet18
+    precision: BF16
+    options: {fsdpGroupMb: 64, commHook: fp16, staticGraph: true}
+    data: {source: cifar10}
+    env: {RANK: "0"}
+  measure: {warmupSteps: 30, maxWarmupSteps: 20}
+  matrix: {allreduce: [ring]}
+  exclude: [{wokers: 1}]
+  report: {x: depth}
+"""
+
+
+def test_one_mistake_does_not_hide_another() -> None:
+    problems = validate_text(MISTAKES, "file.yaml").problems
+    assert [(problem.line, problem.field, problem.code) for problem in problems] == [
+        (3, "metadata.name", "Invalid"),
+        (6, "spec.scaling.modes[1]", "Invalid"),
+        (7, "spec.scaling.workers[2]", "Duplicate"),
+        (8, "spec.scaling.baseline", "Invalid"),
+        (9, "spec.scaling.batch.global", "Invalid"),
+        (11, "spec.workload.modle", "Unknown"),
+        (12, "spec.workload.precision", "Invalid"),
+        (13, "spec.workload.options.fsdpGroupMb", "Forbidden"),
+        (14, "spec.workload.data.path", "Required"),
+        (15, "spec.workload.env.RANK", "Forbidden"),
+        (16, "spec.measure.maxWarmupSteps", "Invalid"),
+        (17, "spec.matrix.allreduce", "Unknown"),
+        (18, "spec.exclude[0].wokers", "Unknown"),
+        (19, "spec.report.x", "Invalid"),
+    ]
+
+
+def test_what_a_dropped_field_explains_is_not_reported() -> None:
+    text = MISTAKES.replace("precision: BF16", "strategy: none").replace("global: 17", "global: many")
+    fields = {problem.field for problem in validate_text(text, "file.yaml").problems}
+    assert "spec.workload.strategy" in fields
+    assert "spec.scaling.batch.global" in fields
+    assert "spec.workload.options.fsdpGroupMb" not in fields, "some strategy has it"
+
+
+def test_a_repaired_name_is_reported_as_it_was_written() -> None:
+    text = MISTAKES.replace("workers: [1, 2, 2]", "workes: [1, 2, 0, 2]")
+    problems = {problem.field: problem for problem in validate_text(text, "file.yaml").problems}
+    assert "spec.scaling.workers" not in problems
+    assert problems["spec.scaling.workes"].suggestion == "workers"
+    assert problems["spec.scaling.workes[2]"].got == 0
+    assert problems["spec.scaling.workes[3]"].code == "Duplicate"

@@ -20,7 +20,7 @@ HEAVY = {"pandas", "numpy", "scipy", "torch", "kubernetes", "kopf", "matplotlib"
 GROUPS = ("network", "predict")
 # Quickstart is two runs and a report, each with its own function; doctor looks at this machine and makes no numbers;
 # probe only tells nodes apart.
-WITHOUT = ("quickstart", "doctor", "probe", "import")  # the last is a keyword of Python: import_bundle
+WITHOUT = ("demo", "quickstart", "doctor", "probe", "import")  # the last is a keyword of Python: import_bundle
 
 
 def loaded(program: str) -> set[str]:

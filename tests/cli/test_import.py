@@ -106,7 +106,7 @@ def test_an_imported_experiment_is_not_run(tmp_path: Path) -> None:
     bundle = imported(tmp_path, LAB)
     result = run("validate", bundle / "experiment.yaml")
     assert result.exit_code == 2
-    assert "a program that can be run: imported numbers were measured elsewhere" in result.output
+    assert "a program that can run; imported numbers were measured elsewhere" in result.output
 
 
 @pytest.mark.parametrize(

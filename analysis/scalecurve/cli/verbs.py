@@ -33,6 +33,7 @@ CORE = {
     "validate": Verb("scalecurve.cli.validate", "Check experiment files, with a line for every error."),
     "plan": Verb("scalecurve.cli.plan", "Show the trials of an experiment, with time and cost."),
     "run": Verb("scalecurve.cli.run", "Run an experiment on this machine's GPUs or CPUs."),
+    "demo": Verb("scalecurve.cli.demo", "Show a measurement on H200 GPUs and its report, in seconds."),
     "quickstart": Verb("scalecurve.cli.quickstart", "Run a first experiment on this machine and report on it."),
     "status": Verb("scalecurve.cli.status", "Show the progress of a bundle or a cluster experiment."),
     "watch": Verb("scalecurve.cli.watch", "Follow an experiment in a cluster until it ends."),

@@ -15,7 +15,7 @@ from scalecurve.cli.doctor import survey
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import fail, quiet_option
 from scalecurve.cli.report import write_report
-from scalecurve.cli.run import run_experiment, show_result
+from scalecurve.cli.run_jobs import run_experiment, show_result
 from scalecurve.planning import quickstart_noise as noise
 from scalecurve.planning.starters import starters, usable_cores
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypedDict, Unpack
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from scalecurve.bundle.problem import BundleError
-from scalecurve.cli.bundles import doubts
-from scalecurve.cli.doctor import allotment_of
 from scalecurve.cli.exit_codes import EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import (
     complain,
@@ -23,31 +19,17 @@ from scalecurve.cli.output import (
     output_option,
     overlay_option,
     quiet_option,
-    show,
-    warn,
 )
+from scalecurve.cli.run_jobs import RunOptions, run_experiment, run_jobs, show_plan, show_result, show_results
+from scalecurve.cli.run_script import RunVerb, or_script
 from scalecurve.cli.search import RunExperiment, candidates_of, run_search
-from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
-    from scalecurve_api.spec.experiment import ScalingExperiment
-    from scalecurve_local import ForkServer, RunRequest, RunResult
+    from scalecurve_local import RunRequest
 
 
-class RunOptions(TypedDict, total=False):
-    """What reaches ``scalecurve_local.run`` as it is."""
-
-    resume: bool
-    add_session: bool
-    add_points: bool
-    oversubscribe: bool
-    wait: bool
-    metrics_port: int | None
-    fork_server: ForkServer
-
-
-@click.command("run")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.command("run", cls=RunVerb)
+@click.argument("file", type=click.Path(path_type=Path), required=False)
 @overlay_option
 @click.option(
     "--into",
@@ -90,6 +72,7 @@ class RunOptions(TypedDict, total=False):
 )
 @quiet_option
 @output_option
+@or_script
 def command(
     file: Path,
     overlays: tuple[Path, ...],
@@ -108,6 +91,8 @@ def command(
     output: str,
 ) -> None:
     """Run an experiment on this machine's GPUs or CPUs, one trial at a time, and print the scaling table.
+
+    Without a file: scalecurve run -- torchrun --nproc-per-node {workers} train.py --batch {batchPerWorker}
 
     Ctrl-C stops the processes and keeps all records; --resume continues from there, even after a power failure.
     """
@@ -129,7 +114,7 @@ def command(
         _search(file, overlays, bundle, resume, partial(run_experiment, quiet=quiet, **limits), output)
     jobs = [_job(file, overlays, bundle)] + ([_job(against, overlays, against_bundle)] if against else [])
     if dry_run:
-        _dry_run(jobs, oversubscribe, output, resume=resume, add_session=add_session, add_points=add_points)
+        show_plan(jobs, oversubscribe, output, resume=resume, add_session=add_session, add_points=add_points)
         return
     how = RunOptions(
         resume=resume,
@@ -139,8 +124,8 @@ def command(
         wait=not no_wait,
         metrics_port=metrics_port,
     )
-    results = _run(jobs, quiet, None, **how)
-    _show_results(results, output)
+    results = run_jobs(jobs, quiet, None, **how)
+    show_results(results, output)
     further = [
         *(["--against", str(against), "--against-bundle", str(jobs[1].bundle)] if against else []),
         *(["--oversubscribe"] if oversubscribe else []),
@@ -190,120 +175,3 @@ def _command(file: Path, overlays: Sequence[Path], bundle: Path, *further: str) 
     """A command that goes on with the run, ready to paste in the same folder."""
     laid = [word for overlay in overlays for word in ("--overlay", str(overlay))]
     return shlex.join(["scalecurve", "run", str(file), *laid, "--bundle", str(bundle), *further])
-
-
-def run_experiment(
-    experiment: ScalingExperiment,
-    source: str,
-    bundle: Path,
-    quiet: bool = False,
-    time_limit_s: float | None = None,
-    **how: Unpack[RunOptions],
-) -> RunResult:
-    """Run with a live line and Ctrl-C handled; an engine's error ends the process with its exit code."""
-    from scalecurve_local import RunRequest
-
-    return _run([RunRequest(experiment, source, bundle)], quiet, time_limit_s, **how)[0]
-
-
-def _run(
-    jobs: Sequence[RunRequest], quiet: bool, time_limit_s: float | None, **how: Unpack[RunOptions]
-) -> Sequence[RunResult]:
-    from scalecurve.render.progress import LiveLine
-    from scalecurve_local import EngineError, StopRequest, run_in_turns
-
-    for bundle in [job.bundle for job in jobs]:
-        try:
-            str(bundle.absolute()).encode()
-        except UnicodeEncodeError:
-            fail(f"{bundle}: folder name is not UTF-8, which records cannot hold; choose another", EXIT_INPUT)
-    stop = StopRequest()
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with LiveLine(quiet) as line, stop.within(time_limit_s):
-            results = run_in_turns(jobs, report=line, stop=stop, **how)
-        for damage in [damage for result in results for damage in result.damage]:
-            complain(damage)
-        return results
-    except EngineError as error:
-        fail(str(error), error.exit_code)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _show_results(results: Sequence[RunResult], output: str) -> None:
-    """The table of one experiment, or the comparison of two."""
-    from scalecurve.bundle.open import open_bundles
-    from scalecurve.checks.compare import compare
-
-    if len(results) == 1:
-        return show_result(results[0], output)
-    try:
-        before, after = open_bundles(result.bundle for result in results)
-    except BundleError:
-        return None  # interrupted before anything was written
-    bundles = [str(result.bundle) for result in results]
-    warn((before, after))
-    first_lines = doubts((before, after), included=False)
-    show([compare(before, after).table()], output, {"bundles": bundles}, first_lines)
-    if output == "table":
-        click.echo("\n".join(map(printable, ["", *(f"records: {bundle}" for bundle in bundles)])))
-    return None
-
-
-def show_result(result: RunResult, output: str) -> None:
-    """The scaling table of what is recorded, every trial that did not succeed with its reason, and where all lies."""
-    from scalecurve.bundle.measurement import measure
-    from scalecurve.bundle.open import open_bundle
-    from scalecurve.curves.best_layout import best_layouts, layout_table
-    from scalecurve.curves.compute import scaling
-    from scalecurve.curves.doubts import all_counted, first_lines
-    from scalecurve.curves.tables import excluded_table, scaling_table
-    from scalecurve.planning.search_words import search_in_words, search_table
-
-    try:
-        bundle = open_bundle(result.bundle)
-    except BundleError as error:
-        # Interrupted before anything was written.
-        if not (result.interrupted or result.out_of_time):
-            fail(str(error), EXIT_INPUT)
-        return
-    warn([bundle])
-    measured = scaling([bundle])
-    excluded = excluded_table(measured)
-    competes = (lambda axis: True) if bundle.search else None
-    layouts = layout_table(best_layouts(all_counted(measure(bundle), measured), compared=competes))
-    more = [*([layouts] if layouts.rows else []), *([search_table(bundle.search)] if bundle.search else [])]
-    show(
-        [scaling_table(measured), *more, *([excluded] if excluded.rows else ())],
-        output,
-        {"bundle": str(result.bundle), "phase": result.status.phase.value},
-        first_lines(measured.named_points()),
-    )
-    if output == "table":
-        lines = ["", *(search_in_words(bundle.search) if bundle.search else ())]
-        lines += [result.status.message, f"records: {result.bundle}"]
-        lines += [f"logs:    {result.bundle}/trials/<trial>/logs"] if excluded.rows else []
-        lines.append("report:  " + shlex.join(["scalecurve", "report", str(result.bundle)]))
-        click.echo("\n".join(map(printable, lines)))
-
-
-def _dry_run(jobs: Sequence[RunRequest], oversubscribe: bool, output: str, **how: bool) -> None:
-    from scalecurve.planning.plan import plan
-    from scalecurve_local import EngineError, prepare
-
-    try:
-        sessions = [prepare(job, **how).session if any(how.values()) else 0 for job in jobs]
-    except EngineError as error:
-        fail(str(error), error.exit_code)
-    planned = [plan(job.experiment, session=session) for job, session in zip(jobs, sessions, strict=True)]
-    tables = [table for each in planned for table in each.tables()]
-    try:
-        notes = [note for job in jobs for note in allotment_of(job.experiment, oversubscribe).notes]
-    except EngineError as error:
-        show(tables, output)
-        fail(str(error), error.exit_code)
-    show(tables, output, {"notes": notes})
-    if output == "table":
-        click.echo("".join(f"note: {note}\n" for note in dict.fromkeys(notes)) + "dry run: nothing was started")

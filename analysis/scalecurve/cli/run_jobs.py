@@ -1,0 +1,158 @@
+"""Running experiments on this machine for a verb: the live line, the tables, the plan."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from scalecurve.bundle.problem import BundleError
+from scalecurve.cli.bundles import doubts
+from scalecurve.cli.doctor import allotment_of
+from scalecurve.cli.exit_codes import EXIT_INPUT
+from scalecurve.cli.output import (
+    complain,
+    fail,
+    show,
+    warn,
+)
+from scalecurve_api.problem import printable
+
+if TYPE_CHECKING:
+    from scalecurve_api.spec.experiment import ScalingExperiment
+    from scalecurve_local import ForkServer, RunRequest, RunResult
+
+
+class RunOptions(TypedDict, total=False):
+    """What reaches ``scalecurve_local.run`` as it is."""
+
+    resume: bool
+    add_session: bool
+    add_points: bool
+    oversubscribe: bool
+    wait: bool
+    metrics_port: int | None
+    fork_server: ForkServer
+
+
+def run_experiment(
+    experiment: ScalingExperiment,
+    source: str,
+    bundle: Path,
+    quiet: bool = False,
+    time_limit_s: float | None = None,
+    **how: Unpack[RunOptions],
+) -> RunResult:
+    """Run with a live line and Ctrl-C handled; an engine's error ends the process with its exit code."""
+    from scalecurve_local import RunRequest
+
+    return run_jobs([RunRequest(experiment, source, bundle)], quiet, time_limit_s, **how)[0]
+
+
+def run_jobs(
+    jobs: Sequence[RunRequest], quiet: bool, time_limit_s: float | None, **how: Unpack[RunOptions]
+) -> Sequence[RunResult]:
+    """Run experiments in turns, with a live line and Ctrl-C handled; an engine's error ends the process."""
+    from scalecurve.render.progress import LiveLine
+    from scalecurve_local import EngineError, StopRequest, run_in_turns
+
+    for bundle in [job.bundle for job in jobs]:
+        try:
+            str(bundle.absolute()).encode()
+        except UnicodeEncodeError:
+            fail(f"{bundle}: folder name is not UTF-8, which records cannot hold; choose another", EXIT_INPUT)
+    stop = StopRequest()
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with LiveLine(quiet) as line, stop.within(time_limit_s):
+            results = run_in_turns(jobs, report=line, stop=stop, **how)
+        for damage in [damage for result in results for damage in result.damage]:
+            complain(damage)
+        return results
+    except EngineError as error:
+        fail(str(error), error.exit_code)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def show_results(results: Sequence[RunResult], output: str) -> None:
+    """Show the table of one experiment, or the comparison of two."""
+    from scalecurve.bundle.open import open_bundles
+    from scalecurve.checks.compare import compare
+
+    if len(results) == 1:
+        return show_result(results[0], output)
+    try:
+        before, after = open_bundles(result.bundle for result in results)
+    except BundleError:
+        return None  # interrupted before anything was written
+    bundles = [str(result.bundle) for result in results]
+    warn((before, after))
+    first_lines = doubts((before, after), included=False)
+    show([compare(before, after).table()], output, {"bundles": bundles}, first_lines)
+    if output == "table":
+        click.echo("\n".join(map(printable, ["", *(f"records: {bundle}" for bundle in bundles)])))
+    return None
+
+
+def show_result(result: RunResult, output: str) -> None:
+    """Show the scaling table of what is recorded, each trial that did not succeed with its reason, and the folders."""
+    from scalecurve.bundle.measurement import measure
+    from scalecurve.bundle.open import open_bundle
+    from scalecurve.curves.best_layout import best_layouts, layout_table
+    from scalecurve.curves.compute import scaling
+    from scalecurve.curves.doubts import all_counted, first_lines
+    from scalecurve.curves.tables import excluded_table, scaling_table
+    from scalecurve.planning.search_words import search_in_words, search_table
+
+    try:
+        bundle = open_bundle(result.bundle)
+    except BundleError as error:
+        # Interrupted before anything was written.
+        if not (result.interrupted or result.out_of_time):
+            fail(str(error), EXIT_INPUT)
+        return
+    warn([bundle])
+    measured = scaling([bundle])
+    excluded = excluded_table(measured)
+    competes = (lambda axis: True) if bundle.search else None
+    layouts = layout_table(best_layouts(all_counted(measure(bundle), measured), compared=competes))
+    more = [*([layouts] if layouts.rows else []), *([search_table(bundle.search)] if bundle.search else [])]
+    show(
+        [scaling_table(measured), *more, *([excluded] if excluded.rows else ())],
+        output,
+        {"bundle": str(result.bundle), "phase": result.status.phase.value},
+        first_lines(measured.named_points()),
+    )
+    if output == "table":
+        lines = ["", *(search_in_words(bundle.search) if bundle.search else ())]
+        lines += [result.status.message, f"records: {result.bundle}"]
+        lines += [f"logs:    {result.bundle}/trials/<trial>/logs"] if excluded.rows else []
+        lines.append("report:  " + shlex.join(["scalecurve", "report", str(result.bundle)]))
+        click.echo("\n".join(map(printable, lines)))
+
+
+def show_plan(jobs: Sequence[RunRequest], oversubscribe: bool, output: str, **how: bool) -> None:
+    """Show the plan and each worker's resources, and start nothing."""
+    from scalecurve.planning.plan import plan
+    from scalecurve_local import EngineError, prepare
+
+    try:
+        sessions = [prepare(job, **how).session if any(how.values()) else 0 for job in jobs]
+    except EngineError as error:
+        fail(str(error), error.exit_code)
+    planned = [plan(job.experiment, session=session) for job, session in zip(jobs, sessions, strict=True)]
+    tables = [table for each in planned for table in each.tables()]
+    try:
+        notes = [note for job in jobs for note in allotment_of(job.experiment, oversubscribe).notes]
+    except EngineError as error:
+        show(tables, output)
+        fail(str(error), error.exit_code)
+    show(tables, output, {"notes": notes})
+    if output == "table":
+        click.echo("".join(f"note: {note}\n" for note in dict.fromkeys(notes)) + "dry run: nothing was started")

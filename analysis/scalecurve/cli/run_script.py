@@ -1,0 +1,270 @@
+"""``scalecurve run -- COMMAND``: a training command as it is typed, without an experiment file."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import click
+
+from scalecurve.cli.doctor import survey
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT, EXIT_INTERRUPTED
+from scalecurve.cli.output import complain, fail
+from scalecurve.cli.run_jobs import RunOptions, run_jobs, show_plan, show_result
+from scalecurve.planning.starters import usable_cores, worker_counts
+from scalecurve_api.problem import printable
+from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.text import count as counted
+
+if TYPE_CHECKING:
+    from scalecurve.planning.script_command import ScriptCommand
+    from scalecurve_local import RunRequest
+
+_WORDS = "scalecurve.command"
+_MOST_CORES = 4
+_UNITS = {"s": 1, "m": 60, "h": 3600, "": 1}
+_OPTIONS = ("workers", "modes", "repetitions", "batch", "budget", "yaml")
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, from ``90``, ``90s``, ``10m`` or ``1h``."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        if not (written := re.fullmatch(r"(\d+)([smh]?)", value)) or not int(written[1]):
+            self.fail(f"got {value!r}; expected a time such as 90s, 10m or 1h", param, ctx)
+        return float(int(written[1]) * _UNITS[written[2]])
+
+
+class RunVerb(click.Command):
+    """A verb that takes a file, or a command after ``--``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_WORDS], args = tuple(args[at + 1 :]), args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS]", "FILE | -- COMMAND..."]
+
+
+class ScriptOptions(NamedTuple):
+    """Options of a run without a file; None and empty where they are not set."""
+
+    words: tuple[str, ...]
+    workers: str | None
+    modes: str | None
+    repetitions: int | None
+    batch: int | None
+    budget: float | None
+    yaml: Path | None
+
+    @property
+    def stated(self) -> list[str]:
+        """The options that were set, as they are typed again."""
+        values = {name: getattr(self, name) for name in _OPTIONS if name not in ("budget", "yaml")}
+        return [word for name, value in values.items() if value is not None for word in (f"--{name}", str(value))]
+
+
+def or_script(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a run without a file; such a run never reaches the verb's own function."""
+
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        words = click.get_current_context().meta.get(_WORDS, ())
+        script = ScriptOptions(words, *(options.pop(name) for name in _OPTIONS))
+        file = options["file"]
+        if not words and (wrong := [name for name in _OPTIONS if getattr(script, name) is not None]):
+            fail(f"--{wrong[0]} applies to a command after -- only: an experiment file states it", EXIT_INPUT)
+        if words and file is not None:
+            fail(f"got {file} and a command after --; expected one of them", EXIT_INPUT)
+        if not words and file is None:
+            fail("expected an experiment file, or a command after --: scalecurve run -- torchrun train.py", EXIT_INPUT)
+        if words:
+            run_script(script, options)
+        command(*arguments, **options)
+
+    for option in _CLICK_OPTIONS:
+        wrapped = option(wrapped)
+    wrapped.__doc__ = command.__doc__
+    return wrapped
+
+
+_CLICK_OPTIONS = (
+    click.option("--yaml", type=click.Path(path_type=Path), help="With a command: write its experiment to this file."),
+    click.option("--budget", type=Duration(), help="With a command: time for all trials.  [default: 10m]"),
+    click.option("--batch", type=click.IntRange(1), help="With a command: samples per worker and step."),
+    click.option("--repetitions", type=click.IntRange(1, 100), help="With a command: trials per point.  [default: 3]"),
+    click.option("--modes", metavar="MODE,MODE", help="With a command: strong, weak.  [default: both, with a batch]"),
+    click.option("--workers", metavar="N,N", help="With a command: worker counts.  [default: 1, 2, 4, …]"),
+)
+_OF_FILES = {
+    "overlays": "overlay",
+    "add_session": "add-session",
+    "add_points": "add-points",
+    "against": "against",
+    "against_bundle": "against-bundle",
+    "search": "search",
+}
+"""Parameters of the verb that only a file can have -> their options."""
+
+
+def run_script(script: ScriptOptions, options: Mapping[str, Any]) -> NoReturn:
+    """Run a command's experiment, show its table, write its report, and exit."""
+    from scalecurve.bundle.open import open_bundle
+    from scalecurve.cli.report import write_report
+
+    if wrong := [option for name, option in _OF_FILES.items() if options[name]]:
+        fail(f"--{wrong[0]} requires an experiment file; --yaml writes one", EXIT_INPUT)
+    resume, output = options["resume"], options["output"]
+    job = script_job(script, options["bundle"], resume)
+    click.echo("\n".join(job.lines), err=output != "table")
+    if options["dry_run"]:
+        show_plan([job.request], options["oversubscribe"], output, resume=resume)
+        sys.exit(0)
+    how = RunOptions(
+        resume=resume,
+        oversubscribe=options["oversubscribe"],
+        wait=not options["no_wait"],
+        metrics_port=options["metrics_port"],
+    )
+    (result,) = run_jobs([job.request], options["quiet"], job.budget_s, **how)
+    show_result(result, output)
+    again = _resume(script, result.bundle)
+    if result.interrupted:
+        fail(f"interrupted after {result.status.message}; resume with: {again}", EXIT_INTERRUPTED)
+    if result.records:
+        pages = write_report([open_bundle(result.bundle)], result.bundle / "report")
+        page = next((path for path in pages if path.suffix == ".html"), result.bundle / "report")
+        click.echo(f"page:    {printable(str(page))}", err=output != "table")
+    if result.out_of_time:
+        complain(f"the time of --budget is used up after {result.status.message}; resume with: {again}")
+    sys.exit(result.exit_code)
+
+
+class ScriptJob(NamedTuple):
+    """The experiment of a command, and what its user is told before it starts."""
+
+    request: RunRequest
+    lines: tuple[str, ...]
+    budget_s: float
+
+
+def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> ScriptJob:
+    """Make an experiment of a command; a command that none can be made of ends the verb with one line."""
+    from scalecurve.planning.script_command import CommandError, experiment_text, parse_command
+    from scalecurve_api.validation.validate import validate_text
+    from scalecurve_local import RunRequest
+
+    try:
+        command = parse_command(script.words)
+    except CommandError as error:
+        fail(str(error), EXIT_INPUT)
+    _check_program(command)
+    workers, modes = _workers(script, command), _modes(script, command)
+    batch, about_batch = _batch(script, command)
+    text = experiment_text(command, workers, modes, script.repetitions or 3, batch)
+    validated = validate_text(text, "command")
+    if validated.problems:
+        fail("; ".join(f"{problem.field}: {problem.message}" for problem in validated.problems), EXIT_INPUT)
+    (experiment,) = validated.experiments
+    if script.yaml is not None:
+        _write(script.yaml, text)
+    budget = script.budget or 600.0
+    trials = len(workers) * len(modes) * experiment.spec.measure.repetitions
+    counts = ", ".join(map(str, workers))
+    lines = [
+        f"{command.name}: {' and '.join(modes)} scaling on {counts} workers, {counted(trials, 'trial')}; "
+        f"{about_batch}; ends after {budget:g} s at the latest (--budget)",
+        *([f"dropped, since the ranks are started here: {', '.join(command.dropped)}"] if command.dropped else []),
+    ]
+    folder = bundle or _folder(command.name, resume)
+    return ScriptJob(RunRequest(experiment, text, folder), tuple(map(printable, lines)), budget)
+
+
+def _resume(script: ScriptOptions, bundle: Path) -> str:
+    """The command that resumes the run."""
+    return shlex.join(["scalecurve", "run", "--into", str(bundle), "--resume", *script.stated, "--", *script.words])
+
+
+def _check_program(command: ScriptCommand) -> None:
+    first = command.words[0]
+    if shutil.which(first) is None and not Path(first).is_file():
+        fail(f"{first}: no such program; check the command after --", EXIT_INPUT)
+    script = Path(command.script)
+    if script.suffix == ".py" and not script.is_file():
+        fail(f"{script}: no such file; the command is started in this folder", EXIT_INPUT)
+
+
+def _workers(script: ScriptOptions, command: ScriptCommand) -> list[int]:
+    if script.workers is not None:
+        if not all(word.strip().isdigit() and int(word) for word in script.workers.split(",")):
+            fail(f"--workers: got {script.workers!r}; expected counts such as 1,2,4", EXIT_INPUT)
+        return [int(word) for word in script.workers.split(",")]
+    from scalecurve_local import EngineError
+
+    try:
+        machine = survey()
+    except EngineError as error:
+        fail(str(error), EXIT_ENVIRONMENT)
+    cores = min(usable_cores(len(machine.cores.siblings), machine.cores.budget), _MOST_CORES)
+    devices = len(machine.gpus) or cores
+    return worker_counts(min(devices, command.ranks or devices))
+
+
+def _modes(script: ScriptOptions, command: ScriptCommand) -> list[Mode]:
+    if script.modes is None:
+        return [Mode.strong, Mode.weak] if command.takes_batch else [Mode.weak]
+    words = script.modes.split(",")
+    if not words or not set(words) <= set(Mode):
+        fail(f"--modes: got {script.modes!r}; expected strong, weak or both", EXIT_INPUT)
+    if "strong" in words and not command.takes_batch:
+        fail("--modes strong: the batch per worker must change; write {batchPerWorker} in the command", EXIT_INPUT)
+    return [Mode(word) for word in words]
+
+
+def _batch(script: ScriptOptions, command: ScriptCommand) -> tuple[int, str]:
+    """Samples per worker, and where the number is from."""
+    from scalecurve.planning.script_command import DEFAULT_BATCH
+
+    if script.batch is not None:
+        return script.batch, f"batch {script.batch} per worker"
+    if command.takes_batch:
+        return DEFAULT_BATCH, f"batch {DEFAULT_BATCH} per worker (--batch)"
+    if (stated := command.stated_batch) is not None:
+        return (
+            stated,
+            f"batch {stated} per worker, as in the command ({{batchPerWorker}} in its place gives strong scaling)",
+        )
+    fail(
+        "the batch is unknown: write {batchPerWorker} in the command in place of its number, or state with --batch "
+        "what each worker takes",
+        EXIT_INPUT,
+    )
+
+
+def _folder(name: str, resume: bool) -> Path:
+    """The folder of the last run of this name, or a fresh one."""
+    folders = (Path("results") / (f"{name}-{number}" if number > 1 else name) for number in count(1))
+    last = None
+    for folder in folders:
+        if not folder.exists():
+            return last if resume and last is not None else folder
+        last = folder
+    raise AssertionError("unreachable")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"--yaml {path}: cannot be written: {error.strerror}", EXIT_ENVIRONMENT)

@@ -1,0 +1,273 @@
+"""The experiment for a training command as its user types it: ``torchrun --nproc-per-node 4 train.py --batch 32``.
+
+Pure. A launcher's own words say how many ranks there are, which the experiment varies: they are dropped, and the engine
+starts the ranks. What would change the training, and has no place in an experiment, is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalecurve_api.programs.workload import Launcher
+from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.validation.document import write_documents
+
+BATCH_PLACEHOLDERS = ("{batchPerWorker}", "{globalBatch}")
+DEFAULT_BATCH = 32
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_BATCH_OPTION = re.compile(
+    r"-b|--(?:batch|batch[-_]size|bs|micro[-_]batch[-_]size|per[-_]device[-_]train[-_]batch[-_]size)"
+)
+_PYTHON = re.compile(r"python(\d(\.\d+)?)?")
+_NOT_A_NAME = re.compile(r"[^a-z0-9]+")
+_MOST_NAME = 40
+
+
+class CommandError(ValueError):
+    """A command that no experiment can be made of; the message says what to write instead."""
+
+
+@dataclass(frozen=True)
+class ScriptCommand:
+    """A command without its launcher."""
+
+    words: tuple[str, ...]
+    launcher: Launcher
+    env: Mapping[str, str] = field(default_factory=dict)
+    ranks: int | None = None
+    """Ranks that the launcher was told to start, if it was a number."""
+    dropped: tuple[str, ...] = ()
+    """Words of the launcher that have no effect here."""
+
+    @property
+    def script(self) -> str:
+        """The script or module that python runs; the program, if it is not python."""
+        rest = iter(self.words[1:]) if _PYTHON.fullmatch(_base(self.words[0])) else iter(())
+        for word in rest:
+            if word == "-m":
+                return next(rest, self.words[0])
+            if not word.startswith("-"):
+                return word
+        return self.words[0]
+
+    @property
+    def name(self) -> str:
+        """A name for the experiment: that of the script."""
+        name = _NOT_A_NAME.sub("-", _base(self.script).removesuffix(".py").lower()).strip("-")
+        return name[:_MOST_NAME].strip("-") or "command"
+
+    @property
+    def takes_batch(self) -> bool:
+        """Whether a placeholder passes the batch to the script."""
+        return any(placeholder in word for word in self.words for placeholder in BATCH_PLACEHOLDERS)
+
+    @property
+    def stated_batch(self) -> int | None:
+        """The number after an option such as ``--batch-size``."""
+        for word, following in zip(self.words, (*self.words[1:], ""), strict=True):
+            option, _, value = word.partition("=")
+            if _BATCH_OPTION.fullmatch(option) and (value or following).isdigit():
+                return int(value or following)
+        return None
+
+
+def parse_command(words: Sequence[str]) -> ScriptCommand:
+    """Take the variables, the launcher and its options off a command.
+
+    Raises:
+        CommandError: for an option of the launcher that the experiment cannot carry, and if no command is left.
+    """
+    rest, env = list(words), {}
+    while rest and (assigned := _ASSIGNMENT.fullmatch(rest[0])):
+        env[assigned[1]] = assigned[2]
+        del rest[0]
+    if not rest:
+        raise CommandError("no command after --; expected one such as: torchrun --nproc-per-node {workers} train.py")
+    for begins, read in _LAUNCHERS:
+        if _base(rest[0]) == begins[0] and tuple(rest[1 : len(begins)]) == begins[1:]:
+            command = read(rest[len(begins) :])
+            return ScriptCommand(
+                command.words, command.launcher, {**env, **command.env}, command.ranks, command.dropped
+            )
+    if _PYTHON.fullmatch(_base(rest[0])) and rest[1:3] in (
+        ["-m", "torch.distributed.run"],
+        ["-m", "torch.distributed.launch"],
+    ):
+        command = _torchrun(rest[3:])
+        return ScriptCommand(command.words, command.launcher, env, command.ranks, command.dropped)
+    return ScriptCommand(tuple(rest), Launcher.processes, env)
+
+
+def experiment_text(
+    command: ScriptCommand, workers: Sequence[int], modes: Sequence[Mode], repetitions: int, batch: int
+) -> str:
+    """The YAML of the experiment: ``batch`` samples per worker, and for strong scaling those of the most workers."""
+    sizes = {"perWorker": batch} if Mode.weak in modes else {}
+    sizes |= {"global": batch * max(workers)} if Mode.strong in modes else {}
+    workload: dict[str, Any] = {"program": "custom", "command": list(command.words), "launcher": command.launcher.value}
+    if command.env:
+        workload["env"] = dict(command.env)
+    scaling = {"modes": [mode.value for mode in modes], "workers": list(workers), "batch": sizes}
+    measure = {"warmupSteps": 5, "windows": 3, "stepsPerWindow": 20, "repetitions": repetitions}
+    return write_documents(
+        [
+            {
+                "apiVersion": "scalecurve.dev/v1alpha1",
+                "kind": "ScalingExperiment",
+                "metadata": {"name": command.name},
+                "spec": {"scaling": scaling, "workload": workload, "measure": measure},
+            }
+        ]
+    )
+
+
+def _torchrun(words: Sequence[str]) -> ScriptCommand:
+    options, rest = _split(
+        words,
+        flags=("standalone", "m", "module", "no-python", "run-path", "use-env"),
+        values=(
+            "nproc-per-node", "nnodes", "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf",
+            "max-restarts",
+            "monitor-interval", "start-method", "role", "log-dir", "r", "redirects", "t", "tee", "local-ranks-filter",
+            "master-addr", "master-port", "local-addr", "logs-specs",
+        ),
+        launcher="torchrun",
+    )  # fmt: skip
+    _one_node(options.get("nnodes", "1"), "--nnodes")
+    if "no-python" in options:
+        program = rest
+    else:
+        module = "m" in options or "module" in options
+        program = ["python", *(["-m"] if module else []), *rest]
+    return _launched(program, Launcher.torchrun, options, "nproc-per-node")
+
+
+def _accelerate(words: Sequence[str]) -> ScriptCommand:
+    options, rest = _split(
+        words,
+        flags=("multi-gpu", "cpu", "m", "module"),
+        values=(
+            "num-processes",
+            "num-machines",
+            "mixed-precision",
+            "main-process-port",
+            "num-cpu-threads-per-process",
+            "gpu-ids",
+        ),
+        launcher="accelerate launch",
+    )
+    _one_node(options.get("num-machines", "1"), "--num_machines")
+    env = {"ACCELERATE_MIXED_PRECISION": options["mixed-precision"]} if "mixed-precision" in options else {}
+    env |= {"ACCELERATE_USE_CPU": "true"} if "cpu" in options else {}
+    module = ["-m"] if {"m", "module"} & options.keys() else []
+    return _launched(
+        ["python", *module, *rest], Launcher.torchrun, options, "num-processes", env, ("mixed-precision", "cpu")
+    )
+
+
+def _deepspeed(words: Sequence[str]) -> ScriptCommand:
+    options, rest = _split(
+        words,
+        flags=("module", "no-local-rank"),
+        values=("num-gpus", "num-nodes", "master-port", "master-addr", "include", "exclude", "launcher"),
+        launcher="deepspeed",
+    )
+    _one_node(options.get("num-nodes", "1"), "--num_nodes")
+    module = ["-m"] if "module" in options else []
+    return _launched(["python", *module, *rest], Launcher.torchrun, options, "num-gpus")
+
+
+def _mpirun(words: Sequence[str]) -> ScriptCommand:
+    env: dict[str, str] = {}
+    rest, ranks, dropped = list(words), None, list[str]()
+    while rest and rest[0].startswith("-"):
+        name = rest.pop(0)
+        taken = [rest.pop(0) for _ in range(min(_MPI_OPTIONS.get(name.lstrip("-"), -1), len(rest)))]
+        if name.lstrip("-") not in _MPI_OPTIONS:
+            raise CommandError(
+                f"mpirun {name}: not supported here; remove it, or write an experiment with launcher: mpirun"
+            )
+        if name in ("-np", "-n", "-c", "--np"):
+            ranks = int(taken[0]) if taken and taken[0].isdigit() else None
+        elif name == "-x" and taken and (assigned := _ASSIGNMENT.fullmatch(taken[0])):
+            env[assigned[1]] = assigned[2]
+        else:
+            dropped.append(" ".join([name, *taken]))
+    if not rest:
+        raise CommandError("mpirun: no program to start")
+    return ScriptCommand(tuple(rest), Launcher.mpirun, env, ranks, tuple(dropped))
+
+
+_MPI_OPTIONS = {
+    "np": 1, "n": 1, "c": 1, "x": 1, "mca": 2, "bind-to": 1, "map-by": 1, "rank-by": 1, "allow-run-as-root": 0,
+    "oversubscribe": 0, "tag-output": 0, "report-bindings": 0, "q": 0, "v": 0,
+}  # fmt: skip
+"""Options of mpirun -> words that follow each."""
+_LAUNCHERS: tuple[tuple[tuple[str, ...], Callable[[Sequence[str]], ScriptCommand]], ...] = (
+    (("torchrun",), _torchrun),
+    (("accelerate", "launch"), _accelerate),
+    (("deepspeed",), _deepspeed),
+    (("mpirun",), _mpirun),
+    (("mpiexec",), _mpirun),
+)
+
+
+def _split(
+    words: Sequence[str], flags: Sequence[str], values: Sequence[str], launcher: str
+) -> tuple[dict[str, str], list[str]]:
+    """The launcher's options by name, and the words from the script on."""
+    options: dict[str, str] = {}
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        name, equals, value = word.lstrip("-").partition("=")
+        name = name.replace("_", "-")
+        if name in flags:
+            options[name] = ""
+        elif name not in values:
+            raise CommandError(
+                f"{launcher} {word}: not supported here; remove it, or write an experiment (docs/how-to)"
+            )
+        elif equals or rest:
+            options[name] = value if equals else rest.pop(0)
+        else:
+            raise CommandError(f"{launcher} {word}: expected a value")
+    if not rest:
+        raise CommandError(f"{launcher}: no script to start")
+    return options, rest
+
+
+def _launched(
+    program: Sequence[str],
+    launcher: Launcher,
+    options: Mapping[str, str],
+    ranks: str,
+    env: Mapping[str, str] | None = None,
+    carried: Sequence[str] = (),
+) -> ScriptCommand:
+    number = options.get(ranks, "")
+    return ScriptCommand(
+        tuple(program),
+        launcher,
+        env or {},
+        int(number) if number.isdigit() else None,
+        tuple(_dropped(options, (ranks, "standalone", "m", "module", "no-python", *carried))),
+    )
+
+
+def _dropped(options: Mapping[str, str], carried: Sequence[str]) -> Iterator[str]:
+    for name, value in options.items():
+        if name not in carried:
+            yield f"--{name} {value}".strip()
+
+
+def _one_node(count: str, option: str) -> None:
+    if count not in ("1", "1:1"):
+        raise CommandError(f"{option} {count}: expected one node; several are an experiment on a cluster")
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]

@@ -36,6 +36,7 @@ FORMS = {
     "fidelity.fidelity": Smallest("--quick --workers 1 --pairs 1", "resnet20 weak", MISSED_A_BAR),
     "first_touch": Smallest("--runs 1", "interpreter", MISSED_A_BAR),
     "fit_speed": Smallest("--runs 1", "Paleo"),
+    "gpu.layouts": Smallest("--quick --pairs 1 --no-digests --only pp", "pp llama_tiny"),
     "harness_cost": Smallest("--pairs 2", "us a step", MISSED_A_BAR),
     "history": Smallest("--only rates --draws 2", "False alarms"),
     "injected": Smallest("--runs 1 --only loader --windows 1 --steps 2", "input"),

@@ -35,7 +35,7 @@ _LEAST_WORDS = 3
 
 
 def sentences(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and text of each literal of three words or more that a test compares, but for commands and blocks of text."""
+    """Line and text of each literal of three words or more that a test compares; not of commands and blocks of text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             tables = [value for call in node.decorator_list if isinstance(call, ast.Call) for value in call.args[1:]]

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Produces what docs/evidence/gpu shows of layouts, of explained GPT-2 and of nccl-tests, on one machine with two GPUs:
+#   benchmarks/gpu/collect.sh layouts|ddp|explain|nccltests OUT-FOLDER
+# $SECONDS_LEFT bounds layouts and ddp; $ONLY: first words of the configurations that run, one a line; $NCCL_TESTS: its sources.
+# Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as it is.
+set -uo pipefail
+stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
+cd "$(dirname "$0")/../.."
+export PYTHONPATH="$PWD/api:$PWD/operator:$PWD/worker:$PWD/local:$PWD/analysis${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
+here=benchmarks/gpu work=${WORK:-/tmp/scalecurve-evidence}
+mkdir -p "$work"
+only=()
+[ -z "${ONLY:-}" ] || mapfile -t names <<< "$ONLY"
+[ -z "${ONLY:-}" ] || only=(--only "${names[@]}")
+
+versions() {
+    nvidia-smi --query-gpu=index,name,uuid,driver_version,clocks.sm,temperature.gpu --format=csv
+    nvidia-smi topo -m
+    python3 -c 'import torch; print("torch", torch.__version__, "cuda", torch.version.cuda, "nccl", torch.cuda.nccl.version())'
+    env | grep -E "^(NCCL|TORCH|CUDA|OMP)_" | sort
+    uptime
+}
+
+versions > "$out/versions-$stage.txt" 2>&1
+case $stage in
+layouts) # tensor, pipeline and context parallelism: the harness beside plain loops
+    python3 -m benchmarks.gpu.layouts "${only[@]}" --no-digests --pairs "${PAIRS:-3}" --seconds "${SECONDS_LEFT:-600}" \
+        --out "$out/layouts.json" 2>&1 | tee "$out/layouts.txt" ;;
+ddp) # ResNet-50 and GPT-2 large under DDP
+    [ -n "${ONLY:-}" ] || only=(--only "resnet50 weak" gpt2_large)
+    python3 -m benchmarks.fidelity.fidelity --workers 2 "${only[@]}" --limit "${SECONDS_LEFT:-300}" \
+        --out "$out/ddp.json" 2>&1 | tee "$out/ddp.txt" ;;
+explain) # GPT-2 small under DDP and FSDP2, one and two GPUs
+    python3 -m scalecurve run "$here/explain-gpt2.yaml" --bundle "$work/explain-gpt2" --resume -o md 2>&1 |
+        tee "$out/explain-gpt2.txt"
+    python3 -m scalecurve explain "$work/explain-gpt2" -o md 2>&1 | tee -a "$out/explain-gpt2.txt"
+    rm -f "$out/explain-gpt2.zip"
+    python3 -m scalecurve pack "$work/explain-gpt2" --out "$out/explain-gpt2.zip" ;;
+nccltests) # six collectives from 1 MiB to 1 GiB, our own measurement and nccl-tests' programs by turns, on torch's NCCL
+    nccl=$(python3 -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])')
+    mkdir -p "$work/nccl/lib"
+    ln -sfn "$nccl/include" "$work/nccl/include"
+    ln -sf "$nccl/lib/libnccl.so.2" "$work/nccl/lib/libnccl.so"
+    nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+    cp -r "$NCCL_TESTS" "$work/nccl-tests"
+    make=(make -C "$work/nccl-tests/src" -j 16 CUDA_HOME="$(dirname "$(dirname "$nvcc")")" NVCC="$nvcc" NCCL_HOME="$work/nccl"
+        NVCC_GENCODE="-gencode=arch=compute_90,code=sm_90")
+    programs=(../build/{all_reduce,all_gather,reduce_scatter,alltoall,broadcast,sendrecv}_perf)
+    { "${make[@]}" os.build && "${make[@]}" "${programs[@]}"; } > "$out/nccl-tests-build.txt" 2>&1
+    tail -3 "$out/nccl-tests-build.txt"
+    export PATH="$work/nccl-tests/build:$PATH" LD_LIBRARY_PATH="$nccl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    python3 -m scalecurve run benchmarks/h200/collectives.yaml --overlay "$here/nccl-tests.yaml" \
+        --bundle "$work/nccl-tests-beside" --resume -o md 2>&1 | tee "$out/nccl-tests.txt"
+    python3 -m scalecurve collectives "$work/nccl-tests-beside" -o md > "$out/nccl-tests-tables.md" 2>&1
+    grep -o '"ncclTestsLeftOut[^]}]*' -r "$work/nccl-tests-beside" | head -3 | tee -a "$out/nccl-tests.txt"
+    rm -f "$out/nccl-tests.zip"
+    python3 -m scalecurve pack "$work/nccl-tests-beside" --out "$out/nccl-tests.zip" ;;
+*) echo "layouts, ddp, explain or nccltests, not $stage" >&2; exit 2 ;;
+esac

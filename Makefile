@@ -60,16 +60,18 @@ horovod: $(RUNTIME)  ## build Horovod for the torch and TensorFlow in .venv, and
 PYTEST := $(BIN)/python -m pytest -n auto
 FRAMEWORKS := $(VENV)/.frameworks
 
-# Tests in one process run beside each other and beside the builds; tests on real processes two at a time, and those that
-# watch a clock, a terminal or the load alone.
+# Tests in one process run beside each other and beside the builds; tests on real processes two at a time; alone those that
+# watch a terminal or the load, and those on a control plane: the chart's, and those of the suite `cluster` that
+# tests/conftest.py lists as GATE. Of the job operators these need the CRDs, not the builds of seven minutes.
+GATE_TOOLS := etcd k8s kwok helm mpi-operator-crds training-operator-crds jobset-crds
 SUITES := benchmarks or cluster or nodes or frameworks or integrations or repository
 .PHONY: test
-test: $(DEV)  ## the tests for a change, 15 minutes: all packages, real processes, the operator from the chart (Go)
-	@nice -n 19 $(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
+test: $(DEV)  ## the tests for a change, 16 minutes: all packages, real processes, the operator on a control plane (Go)
+	@nice -n 19 $(BIN)/python -m tools.devcluster.toolchain $(GATE_TOOLS) >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
 	$(PYTEST) --dist loadfile -m 'not (processes or $(SUITES))' $(PYTEST_ARGS) || status=$$?; \
 	wait $$building || cat $(VENV)/toolchain.log; \
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m 'processes and not (alone or $(SUITES))' $(PYTEST_ARGS) || status=$$?; \
-	$(PYTEST) -n 0 --dist no -m 'alone and not ($(SUITES))' $(PYTEST_ARGS) || status=$$?; exit $$status
+	$(PYTEST) -n 0 --dist no -m alone $(PYTEST_ARGS) || status=$$?; exit $$status
 
 .PHONY: test-nightly
 test-nightly: $(DEV)  ## tests of properties, with new examples and ten times as many (5 minutes)

@@ -87,6 +87,31 @@ ALONE = (
 )
 """How the path of a test begins that has a control plane, or watches a terminal or the machine's load: nothing runs
 beside it. All others on real processes run two at a time."""
+GATE = (
+    "tests/operator/runners/test_accepted_jobs.py",
+    "tests/operator/runners/test_scheduled_jobs.py",
+    "tests/cluster/test_cli_escapes.py",
+    "tests/cluster/test_cli_records.py::test_a_pull_writes_what_an_engine_here_would",
+    "tests/cluster/test_cli_records.py::test_a_record_that_is_not_whole_is_not_written",
+    "tests/cluster/test_cli_records.py::test_a_report_pulls_first",
+    "tests/cluster/test_cli_records.py::test_a_second_pull_fetches_what_is_missing",
+    "tests/cluster/test_cli_records.py::test_status",
+    "tests/cluster/test_operator_outcomes.py::test_every_end_is_told_apart[Job]",
+    "tests/cluster/test_operator_process.py",
+    "tests/cluster/test_operator_sessions.py::test_the_api_server_refuses_what_no_engine_would_run",
+    "tests/cluster/test_operator_wishes.py::test_a_started_spec_is_kept_by_the_api_server",
+    "tests/cluster/test_operator_wishes.py::test_cancel_ends_what_runs_and_keeps_what_is_done",
+    "tests/cluster/test_player.py::test_a_broken_run_fails_and_its_pods_say_why[Job]",
+    "tests/cluster/test_player.py::test_a_good_run_succeeds_and_leaves_a_right_record[Job]",
+    "tests/cluster/test_proxy.py",
+    "tests/cluster/test_refusals.py",
+    "tests/cluster/test_runner_auto.py::test_one_pod_needs_nothing",
+    "tests/cluster/test_tenants.py::test_pod_options_that_are_forbidden_are_refused",
+    "tests/cluster/test_tenants.py::test_pools_that_the_operator_does_not_list_are_refused",
+)
+"""How the path of a test begins that is one of the suite `cluster` and runs in `make test`, too, after those of ALONE:
+quick and steady ones that need no job operator, for these take seven minutes to build. The control plane of
+tests/cluster lives to the end of the run, so they come last: there is one at a time."""
 LONGEST = (
     "tests/worker/extras/layouts/",
     "tests/worker/torch/test_strategies.py",
@@ -129,27 +154,37 @@ sys.addaudithook(_note_start)
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Read no other files where the listed tests run: it takes 15 s to read all."""
-    if not config.option.markexpr.startswith("alone ") or not collection_path.name.startswith("test_"):
+    if config.option.markexpr != "alone" or not collection_path.name.startswith("test_"):
         return None
     path = collection_path.relative_to(ROOT).as_posix()
-    return True if not any(listed.startswith(path) for listed in ALONE) else None
+    return True if not any(listed.startswith(path) for listed in (*ALONE, *GATE)) else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    last_phase = config.option.markexpr == "alone"
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    if last_phase:
+        items.sort(key=lambda item: _rank(item.nodeid))
     for item in items:
         suite = next((suite for path, suite in SUITES.items() if item.nodeid.startswith(path)), None)
         # An API server for the operator's unit tests brings training-operator's webhooks along.
         if suite is None and item.nodeid.startswith("tests/operator/") and "tier" in getattr(item, "fixturenames", ()):
             suite = "cluster"
-        if suite is not None:
+        gate = item.nodeid.startswith(GATE)
+        # A part of a suite is no run of it, which `tools.suites` could record.
+        if suite is not None and not (gate and last_phase):
             item.add_marker(suite)
-        alone = item.nodeid.startswith(ALONE)
+        alone = gate or item.nodeid.startswith(ALONE)
         if alone:
             item.add_marker("alone")
         if alone or item.nodeid.startswith(PROCESSES) or suite not in (None, "repository"):
             item.add_marker("processes")
+
+
+def _rank(test: str) -> int:
+    """The place of a test among those listed."""
+    return next((rank for rank, path in enumerate((*ALONE, *GATE)) if test.startswith(path)), 0)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -16,7 +16,7 @@ def helm() -> None:
         pytest.skip(why)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tier(helm: None) -> Iterator[Tier]:
     """A control plane without CRDs and without job operators, with one fake node for the operator's pod."""
     if why := tier_lacks(operators=()):

@@ -17,7 +17,7 @@ LOCAL = HERE / "schemas"
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server_schemas(tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("openapi")
     assert len(write_schemas(tier.rest, folder)) > 50

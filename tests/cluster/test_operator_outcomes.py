@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from scalecurve_api.spec.job_kinds import Runner
-from tests.cluster.applied import COLLECTIONS, FINAL, Applied, Object, manifest
+from tests.cluster.applied import COLLECTIONS, Applied, Object, manifest
 from tests.cluster.operator_process import OperatorProcess
 from tests.waiting import PATIENCE_S, eventually
 from tools.devcluster.rest import ApiError
@@ -23,8 +24,6 @@ ENDS = {
     "fail": ("Failed", "RankFailed"),
     "oom": ("Failed", "OutOfMemory"),
     "evict": ("Failed", "Evicted"),
-    "image-pull": ("Failed", "ImagePull"),
-    "hang": ("Failed", "DeadlineExceeded"),
     "no-record": ("Invalid", "RecordsMissing"),
     "torn-record": ("Invalid", "RecordsMissing"),
     "other-record": ("Invalid", "RecordsMissing"),
@@ -34,6 +33,8 @@ ENDS = {
     "diverged": ("Invalid", "ReplicasDiverged"),
     "not-finite": ("Invalid", "NonFiniteLoss"),
 }
+LATE = {"image-pull": ("Failed", "ImagePull"), "hang": ("Failed", "DeadlineExceeded")}
+"""An image may yet come, too."""
 
 
 @pytest.fixture
@@ -48,41 +49,49 @@ def one(applied: Applied) -> Object:
     return next(status for name, status in applied.trials().items() if "-2-2x1-" in name)
 
 
-def smallest(applied: Applied) -> Object:
-    """The status of its only trial of one worker."""
-    return next((status for name, status in applied.trials().items() if "-1-1x1-" in name), {})
-
-
-@pytest.mark.timeout(600)  # 28 trials, on however busy a machine
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_every_end_is_told_apart(tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner) -> None:
-    def apply(play: str, deadline: int) -> Applied:
-        tree = manifest(namespace, name=f"x-{play}", runner=runner, play=f"{play}@workers=2", deadlineSeconds=deadline)
-        return Applied.apply(tier, tree)
-
-    # What hangs and an image that may yet come wait for their deadline, which their trials of one worker have to keep:
-    # so the others, whose deadline no machine is too busy for, come after these.
-    applied = {play: apply(play, 60) for play in ("hang", "image-pull")}
-    eventually(
-        lambda: all(smallest(each).get("phase") in FINAL for each in applied.values()), "the trials of one worker"
-    )
-    applied |= {play: apply(play, 400) for play in ENDS if play not in applied}
+def outcomes(applied: dict[str, Applied]) -> dict[str, tuple[str, str | None]]:
+    """How the trial of two workers ended in each experiment: phase and reason."""
     found = {}
-    for play, each in applied.items():
+    for name, each in applied.items():
         status = each.final(500)
         assert status["phase"] == "Succeeded", "the trial of one worker gave a number"
         trial = one(each)
-        found[play] = (trial["phase"], trial.get("reason"))
+        found[name] = (trial["phase"], trial.get("reason"))
         assert trial["attempts"] == 1
         assert trial["record"]["configMaps"][0] in each.records()
         assert trial["phase"] == "Succeeded" or trial["message"]
         assert ("throughput" in trial) == (trial["phase"] == "Succeeded")
-    assert found == ENDS
-    (kept,) = one(applied["hang"])["record"]["configMaps"]
-    outcome = json.loads(
-        tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/configmaps/{kept}")["data"]["outcome.json"]
-    )
-    assert outcome["logTail"], "read before its job was ended"
+    return found
+
+
+@pytest.mark.timeout(600)  # 24 trials, on however busy a machine
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_every_end_is_told_apart(tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner) -> None:
+    applied = {}
+    for play in ENDS:
+        tree = manifest(namespace, name=f"x-{play}", runner=runner, play=f"{play}@workers=2", deadlineSeconds=400)
+        applied[play] = Applied.apply(tier, tree)
+    assert outcomes(applied) == ENDS
+    next(iter(applied.values())).gone()
+
+
+@pytest.mark.timeout(600)
+def test_what_comes_to_no_end_is_ended_by_its_deadline(
+    tier: Tier, namespace: str, operator_many: OperatorProcess
+) -> None:
+    """All runners side by side, for each has to wait; the trials of one worker have to keep the deadline, too."""
+    applied = {}
+    for runner, play in itertools.product(RUNNERS, LATE):
+        name = f"{play}-{runner.value.lower()}"
+        tree = manifest(namespace, name=name, runner=runner, play=f"{play}@workers=2", deadlineSeconds=90)
+        applied[name] = Applied.apply(tier, tree)
+    expected = {name: end for name in applied for play, end in LATE.items() if name.startswith(play)}
+    assert outcomes(applied) == expected
+    for name, each in applied.items():
+        if name.startswith("hang"):
+            (kept,) = one(each)["record"]["configMaps"]
+            found = tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/configmaps/{kept}")
+            assert json.loads(found["data"]["outcome.json"])["logTail"], "read before its job was ended"
     next(iter(applied.values())).gone()
 
 

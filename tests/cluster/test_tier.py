@@ -96,7 +96,6 @@ def test_two_tiers_at_once(tier: Tier, namespace: str) -> None:
     assert not folder.exists()
 
 
-@pytest.mark.usefixtures("built")
 def test_flags_and_parts_are_chosen(tmp_path: Path) -> None:
     audit = tmp_path / "audit.log"
     policy = tmp_path / "policy.yaml"
@@ -108,7 +107,6 @@ def test_flags_and_parts_are_chosen(tmp_path: Path) -> None:
         eventually(lambda: "seen-in-the-log" in audit.read_text(), "a line in the audit log")
 
 
-@pytest.mark.usefixtures("built")
 def test_what_does_not_start_says_why() -> None:
     bad = Tier(operators=(), kwok=False, player=False, flags={"apiserver": ["--no-such-flag"]})
     with pytest.raises(ComponentError, match="unknown flag: --no-such-flag"):
@@ -118,7 +116,6 @@ def test_what_does_not_start_says_why() -> None:
     assert not bad.folder.exists()
 
 
-@pytest.mark.usefixtures("built")
 def test_a_killed_process_leaves_no_process_behind(tmp_path: Path) -> None:
     folder = tmp_path / "tier"
     command = [sys.executable, "-m", "tools.devcluster.tier", "up", f"--folder={folder}", "--nodes=1"]

@@ -70,7 +70,7 @@ def test_a_price_of_ones_own(desk: Desk, bundle: Path):
     assert first["epoch_s"]["value"] == pytest.approx(1e6 / throughput, rel=1e-4)
     assert first["epoch_cost"]["value"] == pytest.approx(1e6 / throughput * 0.001, rel=1e-4)
     assert {column["unit"] for column in tree["columns"] if "cost" in column["name"]} == {"EUR"}
-    assert "--currency: got 'euro'; expected three capital letters, as USD" in (
+    assert "--currency: got 'euro'; expected three capital letters, such as USD" in (
         desk.here("cost", bundle, "--per-worker-hour", "1", "--currency", "euro", code=2).err
     )
     assert "require a price: --prices or --per-worker-hour" in desk.here("cost", bundle, "--epochs", "2", code=2).err

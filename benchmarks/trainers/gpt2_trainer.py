@@ -12,7 +12,7 @@ import tempfile
 
 import torch
 from torch.utils.data import Dataset
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
 
 class RandomTokens(Dataset[dict[str, torch.Tensor]]):
@@ -59,7 +59,7 @@ def main() -> None:
         disable_tqdm=True,
         dataloader_num_workers=4 if on_gpu else 0,
     )
-    callbacks = []
+    callbacks: list[TrainerCallback] = []
     if chosen.callback:
         from scalecurve_worker.integrations.transformers import ScaleCurveCallback
 

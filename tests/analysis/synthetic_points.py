@@ -1,7 +1,7 @@
 """Synthetic points of known truth, to measure how often an interval covers it (`benchmarks/coverage.py` too).
 
 One step takes `step_s · exp(b) · (1 + x)` seconds: b is normal, the same for a whole repetition (placement, clocks,
-neighbours) with E exp(b) = 1, and x is a stationary AR(1) series of standard deviation `step_cv` with right-skewed
+neighbors) with E exp(b) = 1, and x is a stationary AR(1) series of standard deviation `step_cv` with right-skewed
 (exponential) or normal innovations. The true throughput is therefore `samples_per_step / step_s`, exactly.
 """
 

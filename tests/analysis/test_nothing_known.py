@@ -28,14 +28,14 @@ EXACT = Truth(
 @pytest.fixture
 def invalid(tmp_path: Path) -> Path:
     trials = make_plan(OF).trials
-    endings = {trial.name: (TrialPhase.invalid, "NoisyNeighbour", "others") for trial in trials[:-1]}
+    endings = {trial.name: (TrialPhase.invalid, "NoisyNeighbor", "others") for trial in trials[:-1]}
     endings[trials[-1].name] = (TrialPhase.failed, "RankKilled", "signal 9")
     return write_bundle(tmp_path, OF, Truth(), tables=False, endings=endings)
 
 
 def test_a_diagnosis_says_what_it_did_not_look_at(invalid: Path):
     notes = diagnose([open_bundle(invalid)]).table().notes
-    assert "11 Invalid: NoisyNeighbour, 1 Failed: RankKilled." in notes[1]
+    assert "11 Invalid: NoisyNeighbor, 1 Failed: RankKilled." in notes[1]
 
 
 def test_a_diagnosis_of_nothing_says_so(tmp_path: Path):

@@ -10,7 +10,7 @@ from tools.devcluster.ports import Ports
 
 
 class RankPorts(Ports):
-    """Neighbours too: rank 1 counts up from rank 0's port."""
+    """Neighbors too: rank 1 counts up from rank 0's port."""
 
     def take_pair(self) -> int:
         """A free port on the loopback address; the next one is free and reserved too."""

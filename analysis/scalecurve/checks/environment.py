@@ -10,6 +10,7 @@ from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve_api.programs.imported import UNKNOWN_MODEL, ImportedWorkload
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.spec.trial import InvalidReason
 from scalecurve_api.text import spell_value
 
 
@@ -125,12 +126,13 @@ def _checks(bundle: Bundle) -> dict[str, tuple[int, int, int, str]]:
     counts: dict[str, tuple[int, int, int, str]] = {}
     for trial in bundle.trials:
         for check in trial.record.checks if trial.good and trial.record else []:
-            passed, failed, unmade, detail = counts.get(check.name, (0, 0, 0, ""))
+            name = InvalidReason.of(check.name) or check.name  # one row, also where older records spell it otherwise
+            passed, failed, unmade, detail = counts.get(name, (0, 0, 0, ""))
             if check.passed is True:
                 passed += 1
             elif check.passed is False:
                 failed, detail = failed + 1, check.detail
             else:
                 unmade, detail = unmade + 1, detail or check.detail
-            counts[check.name] = passed, failed, unmade, detail
+            counts[name] = passed, failed, unmade, detail
     return counts

@@ -25,12 +25,12 @@ def after(name: str, records: Sequence[TrialRecord], trials: int, resume: str) -
     """Lines about trials that noise made invalid, or that the time limit left no room for."""
     lines = []
     for reason, taker, advice in (
-        (InvalidReason.noisy_neighbour, "other processes", _STOP_THEM),
+        (InvalidReason.noisy_neighbor, "other processes", _STOP_THEM),
         (InvalidReason.cpu_steal, "the hypervisor", _MOVE),
     ):
         invalid = [record for record in records if record.phase is TrialPhase.invalid and record.reason == reason]
         if invalid:
-            loads = [r.foreign_load if reason is InvalidReason.noisy_neighbour else r.stolen_load for r in invalid]
+            loads = [r.foreign_load if reason is InvalidReason.noisy_neighbor else r.stolen_load for r in invalid]
             most = max((load or 0.0 for of_record in loads for load in of_record), default=0.0)
             lines.append(
                 f"too noisy: {len(invalid)} of {count(trials, 'trial')} of {name} do not count, because {taker} "

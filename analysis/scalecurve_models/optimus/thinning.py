@@ -63,7 +63,7 @@ def without_outliers(losses: Array) -> tuple[Array, int]:
 
 
 def thinned(steps: Array, losses: Array, most: int = MOST_POINTS) -> tuple[Array, Array, Array]:
-    """At most about ``most`` points as means of neighbours, and how many points each stands for.
+    """At most about ``most`` points as means of neighbors, and how many points each stands for.
 
     Neighborhoods grow with the step, as the curve straightens; early points stay as they are.
     """

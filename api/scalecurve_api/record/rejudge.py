@@ -26,9 +26,8 @@ def rejudge(record: TrialRecord) -> Check | None:
     """
     if record.phase is not TrialPhase.succeeded or record.imported:
         return None
-    reasons = set(InvalidReason)
     checks = [*record.checks, *_again(record)]
-    return next((check for check in checks if check.passed is False and check.name in reasons), None)
+    return next((check for check in checks if check.passed is False and InvalidReason.of(check.name)), None)
 
 
 def _again(record: TrialRecord) -> Iterator[Check]:
@@ -48,7 +47,7 @@ def _again(record: TrialRecord) -> Iterator[Check]:
         yield laid_out.equality(trial, ranks)
     yield trained.samples(trial, ranks)
     yield placed.throttled(ranks)
-    yield placed.neighbours(trial, ranks)
+    yield placed.neighbors(trial, ranks)
     yield placed.stolen(trial, ranks)
 
 

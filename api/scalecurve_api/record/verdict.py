@@ -77,7 +77,7 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
     yield trained.frozen_unchanged(trial, ranks)
     yield trained.finite_loss(ranks)
     yield placed.throttled(ranks)
-    yield placed.neighbours(trial, ranks)
+    yield placed.neighbors(trial, ranks)
     yield placed.stolen(trial, ranks)
     yield _software(ranks)
     if outcome.engine_version is not None:

@@ -1,7 +1,7 @@
 """``ScalingTrial``: one run of one point, with every axis resolved; what an engine hands to the worker."""
 
 from enum import StrEnum
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -66,11 +66,17 @@ class InvalidReason(StrEnum):
     non_finite_loss = "NonFiniteLoss"
     wrong_transport = "WrongTransport"
     throttled = "Throttled"
-    noisy_neighbour = "NoisyNeighbour"
+    noisy_neighbor = "NoisyNeighbor"
     cpu_steal = "CpuSteal"
     restarted = "Restarted"
     records_missing = "RecordsMissing"
     records_unreadable = "RecordsUnreadable"
+
+    @classmethod
+    def of(cls, name: str) -> Self | None:
+        """Read a reason, also one as older records spell it; None where ``name`` is none."""
+        name = "NoisyNeighbor" if name == "NoisyNeighbour" else name
+        return cls(name) if name in list(cls) else None
 
 
 class FailedReason(StrEnum):

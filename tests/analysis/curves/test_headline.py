@@ -170,7 +170,7 @@ def test_one_repetition_is_named_in_the_headline(tmp_path: Path):
 def test_larger_counts_without_a_good_trial_are_named(tmp_path: Path):
     of = experiment(modes=["strong"], windows=3, steps_per_window=10)
     endings = {
-        trial.name: (TrialPhase.invalid, "NoisyNeighbour", "")
+        trial.name: (TrialPhase.invalid, "NoisyNeighbor", "")
         for trial in make_plan(of).trials
         if trial.point.workers > 1
     }

@@ -20,7 +20,7 @@ def test_an_idle_machine_is_not_mentioned() -> None:
     assert before(0.05, 0.02) == []
 
 
-def test_neighbours_and_steal_are_named_apart() -> None:
+def test_neighbors_and_steal_are_named_apart() -> None:
     busy, stolen = before(0.5, 0.2)
     assert busy == "busy: other processes use 50% of the cores; stop them, or expect noisy numbers"
     assert stolen.startswith("busy: the hypervisor takes 20% of the cores for other guests; use dedicated cores")
@@ -32,13 +32,13 @@ def test_trials_that_all_count_need_no_words(tmp_path: Path) -> None:
 
 
 def test_what_noise_made_invalid_and_time_left_out(tmp_path: Path) -> None:
-    noisy = {"phase": TrialPhase.invalid, "reason": "NoisyNeighbour", "foreign_load": [0.3, 0.58]}
+    noisy = {"phase": TrialPhase.invalid, "reason": "NoisyNeighbor", "foreign_load": [0.3, 0.58]}
     some = (
         records(tmp_path / "n", **noisy)[:2]
         + records(tmp_path / "s", phase=TrialPhase.invalid, reason="CpuSteal", stolen_load=[0.4])[:1]
     )
-    neighbours, steal, late = after("quickstart", some, 12, RESUME)
-    assert neighbours == (
+    neighbors, steal, late = after("quickstart", some, 12, RESUME)
+    assert neighbors == (
         "too noisy: 2 of 12 trials of quickstart do not count, because other processes took up to 58% of their cores; "
         "stop them, or run on an idle machine"
     )

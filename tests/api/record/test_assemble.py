@@ -213,7 +213,7 @@ def test_step_times_are_the_slowest_ranks_of_the_timed_windows() -> None:
 
 
 def test_steps_are_matched_by_their_number() -> None:
-    # A rank that lost its first rows: found compared with its neighbours' earlier steps.
+    # A rank that lost its first rows: found compared with its neighbors' earlier steps.
     whole = [row(step, 0, duration) for step, duration in enumerate([0.9, 0.8, 0.1, 0.2])]
     journals = {0: journal_of(0, whole), 1: journal_of(1, whole[2:])}
     times = slowest_step_times(journals, {0})

@@ -9,7 +9,7 @@ from scalecurve_local.devices.cores import CpuLoad, measure_load
 IDLE = "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n"
 
 
-def test_neighbours_and_steal_are_told_apart(tmp_path: Path) -> None:
+def test_neighbors_and_steal_are_told_apart(tmp_path: Path) -> None:
     stat = tmp_path / "stat"
     stat.write_text(IDLE)
     # In one second, 100 ticks, of two cores: one was busy throughout, and 40 ticks were stolen from the other.

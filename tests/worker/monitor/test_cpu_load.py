@@ -21,7 +21,7 @@ def test_a_share_is_a_share(busy: float, own: float, wall: float, cores: int) ->
     assert busy > own or share == 0
 
 
-def test_what_the_hypervisor_took_is_not_a_neighbours() -> None:
+def test_what_the_hypervisor_took_is_not_a_neighbors() -> None:
     use = CpuUse(busy_s=1.0, stolen_s=0.8, own_s=1.0, wall_s=2.0)
     assert foreign_share(use, 2, 1.0) == 0
     assert stolen_share(use, 2) == pytest.approx(0.2)
@@ -41,7 +41,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_neighbour_on_the_same_core_is_seen() -> None:
+def test_a_neighbor_on_the_same_core_is_seen() -> None:
     core = max(os.sched_getaffinity(0))
     spin = f"import os; os.sched_setaffinity(0, {{{core}}}); print(flush=True)\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE) as own_child:
@@ -57,10 +57,10 @@ def test_a_neighbour_on_the_same_core_is_seen() -> None:
         used = meter.used()
         own_child.kill()
     assert used is not None
-    # The child is this process's own, and no neighbour; without it the core's load is somebody else's.
+    # The child is this process's own, and no neighbor; without it the core's load is somebody else's.
     assert used.own_s > 0.25
     assert used.busy_s > 0.25
-    as_neighbour, as_own = foreign_share(used, 1, 0.0), foreign_share(used, 1, used.own_s)
-    assert as_neighbour is not None
+    as_neighbor, as_own = foreign_share(used, 1, 0.0), foreign_share(used, 1, used.own_s)
+    assert as_neighbor is not None
     assert as_own is not None
-    assert as_own < as_neighbour
+    assert as_own < as_neighbor

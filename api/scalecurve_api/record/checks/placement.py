@@ -88,9 +88,9 @@ def throttled(ranks: Sequence[RankRecord]) -> Check:
     return Check(name=name, passed=True, detail="no thermal or hardware slowdown seen")
 
 
-def neighbours(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+def neighbors(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """No other process on the device, and few beside a rank on its cores."""
-    name = InvalidReason.noisy_neighbour.value
+    name = InvalidReason.noisy_neighbor.value
     others = [r.topology.rank for r in ranks if r.device_samples is not None and r.device_samples.other_processes]
     if others:
         return Check(name=name, passed=False, detail=f"other processes on the device of rank {few(others)}")

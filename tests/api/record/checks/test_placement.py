@@ -4,7 +4,7 @@ import pytest
 
 from scalecurve_api.record.rank import DeviceSamples, RankRecord
 from scalecurve_api.record.verdict import judge
-from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_api.spec.trial import InvalidReason, TrialPhase
 from tests.api.judged import GPU, TWO, invalid, of, two
 from tests.api.rank_records import GOOD, MEASURE, rank_record, ranks_of, trial
 
@@ -130,24 +130,29 @@ def test_clocks_of_some_ranks_prove_nothing_for_the_others() -> None:
     assert verdict.phase is TrialPhase.succeeded
 
 
-# NoisyNeighbour
+# NoisyNeighbor
 
 
-def test_a_noisy_neighbour_on_the_cores() -> None:
+def test_the_reason_as_older_records_spell_it() -> None:
+    assert InvalidReason.of("NoisyNeighbour") is InvalidReason.of("NoisyNeighbor") is InvalidReason.noisy_neighbor
+    assert InvalidReason.of("Noisy") is None
+
+
+def test_a_noisy_neighbor_on_the_cores() -> None:
     assert invalid(two(foreign_load=0.4)) == (
-        "NoisyNeighbour",
+        "NoisyNeighbor",
         "other processes took 40% of the cores of rank 1, allowed 25%",
     )
 
 
-def test_cpu_steal_is_no_neighbour() -> None:
+def test_cpu_steal_is_no_neighbor() -> None:
     assert invalid(two(stolen_load=0.4)) == ("CpuSteal", "the hypervisor took 40% of the cores of rank 1, allowed 25%")
 
 
 @pytest.mark.parametrize(
     ("foreign", "steal", "reason", "detail"),
     [
-        (0.2, 0.1, "NoisyNeighbour", "other processes took 20% of the cores of rank 1, and the hypervisor 10%"),
+        (0.2, 0.1, "NoisyNeighbor", "other processes took 20% of the cores of rank 1, and the hypervisor 10%"),
         (0.1, 0.2, "CpuSteal", "the hypervisor took 20% of the cores of rank 1, and other processes 10%"),
     ],
 )
@@ -157,24 +162,24 @@ def test_the_larger_share_names_what_both_took(foreign: float, steal: float, rea
 
 def test_how_much_is_noise_is_for_the_experiment_to_say() -> None:
     strict = trial({"measure": {**MEASURE, "maxForeignLoad": 0.0}})
-    assert invalid(ranks_of(strict), strict)[0] == "NoisyNeighbour"
+    assert invalid(ranks_of(strict), strict)[0] == "NoisyNeighbor"
     off = trial({"measure": {**MEASURE, "maxForeignLoad": 1.0}})
     assert judge(off, ranks_of(off, foreign_load=1.0), GOOD).phase is TrialPhase.succeeded
 
 
-def test_a_noisy_neighbour_on_the_device() -> None:
+def test_a_noisy_neighbor_on_the_device() -> None:
     shared = DeviceSamples(count=9, other_processes=2)
     ranks = {r: rank_record(r, TWO, device=f"GPU-{r}", backend="nccl", device_samples=shared) for r in range(2)}
-    assert invalid(ranks) == ("NoisyNeighbour", "other processes on the device of rank 0, 1")
+    assert invalid(ranks) == ("NoisyNeighbor", "other processes on the device of rank 0, 1")
 
 
 def test_load_beside_a_gpu_is_told_and_allowed() -> None:
     ranks = {r: rank_record(r, TWO, device=f"GPU-{r}", backend="nccl", foreign_load=0.9) for r in range(2)}
-    passed, detail = of(judge(TWO, ranks, GOOD), "NoisyNeighbour")
+    passed, detail = of(judge(TWO, ranks, GOOD), "NoisyNeighbor")
     assert passed is True
     assert detail.startswith("other processes took 90%")
 
 
 def test_a_load_that_could_not_be_read() -> None:
     verdict = judge(TWO, ranks_of(TWO, foreign_load=None), GOOD)
-    assert of(verdict, "NoisyNeighbour") == (None, "what other processes took of these cores could not be read")
+    assert of(verdict, "NoisyNeighbor") == (None, "what other processes took of these cores could not be read")

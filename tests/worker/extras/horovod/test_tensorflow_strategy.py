@@ -21,7 +21,7 @@ from tests.worker.worker_ranks import launch
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 built = pytest.mark.skipif(bool(reason("tensorflow")), reason=reason("tensorflow") or "-")
 
-SHARED = ("Oversubscribed", "WrongPlacement", "NoisyNeighbour")
+SHARED = ("Oversubscribed", "WrongPlacement", "NoisyNeighbor")
 """Checks that ranks on the cores of a busy machine may break."""
 
 

@@ -1,4 +1,4 @@
-"""What the documentation site adds to the pages in docs/: the command line's reference, and where the project lives."""
+"""What the documentation site adds to docs/: live reports, the command line's reference, the project's places."""
 
 import inspect
 import os
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from tools.docs import live
 
 ROOT = Path(__file__).resolve().parents[2]
 VERBS_MARKER = "<!-- verbs -->"
@@ -27,6 +29,15 @@ def on_config(config: Any) -> Any:
     return config
 
 
+def on_files(files: Any, config: Any) -> Any:
+    """Add the live reports."""
+    from mkdocs.structure.files import File
+
+    for each in live.REPORTS:
+        files.append(File.generated(config, each.path, content=each.page()))
+    return files
+
+
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Fill in what is generated; point links at files that are not on the site into the repository."""
     folder = posixpath.dirname(page.file.src_uri)
@@ -39,11 +50,17 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         kind = "tree" if (ROOT / target).is_dir() else "blob"
         return f"{match[1]}{config.repo_url}/{kind}/main/{target}{match[3]}"
 
-    text = _LINK.sub(link, markdown)
+    text = live.expanded(_LINK.sub(link, markdown), to_root(page.file.src_uri))
     for marker, content in ((VERBS_MARKER, verbs), (FUNCTIONS_MARKER, functions)):
         if marker in text:
             text = text.replace(marker, content())
     return text
+
+
+def to_root(source: str) -> str:
+    """From the address of a page to the site's root: a page other than an index is a folder of its own."""
+    depth = source.count("/") + (posixpath.basename(source) not in ("index.md", "README.md"))
+    return "../" * depth
 
 
 def verbs() -> str:

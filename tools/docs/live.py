@@ -1,0 +1,72 @@
+"""The live reports of the documentation site, written from packed bundles while the site is built.
+
+`<!-- live: NAME -->` on a page shows one in a frame, with a link to it on a page of its own.
+"""
+
+import html
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MARKER = re.compile(r"<!-- live: ([a-z0-9-]+) -->")
+
+
+@dataclass(frozen=True)
+class LiveReport:
+    """A report on the site; ``device`` and ``link`` add what Paleo predicts for them."""
+
+    name: str
+    title: str
+    bundle: str
+    device: str = ""
+    link: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"live/{self.name}.html"
+
+    def page(self) -> str:
+        """The report, one file of HTML."""
+        from scalecurve import open_bundles, report
+        from scalecurve.reporting.findings import PredictionTarget
+
+        target = PredictionTarget(self.device, self.link) if self.device else None
+        with tempfile.TemporaryDirectory() as folder:
+            (written,) = report(open_bundles([ROOT / self.bundle]), folder, ["html"], target=target)
+            return written.read_text(encoding="utf-8")
+
+
+REPORTS = (
+    LiveReport("resnet50-h200", "ResNet-50 on 1, 2 and 4 H200s", "docs/evidence/h200/resnet50.zip"),
+    LiveReport("gpt2-h100", "GPT-2 under DDP and FSDP2 on two H100s", "docs/evidence/gpu/explain-gpt2.zip"),
+    LiveReport("allreduce-h200", "An all-reduce over NCCL on H200s", "docs/evidence/h200/allreduce.zip"),
+    LiveReport(
+        "predicted-h200",
+        "ResNet-50 on two H200s, predicted before and measured",
+        "docs/evidence/h200/sessions.zip",
+        device="H200",
+        link="nvlink4",
+    ),
+)
+
+
+def expanded(markdown: str, to_root: str) -> str:
+    """The page with a frame for every marker; ``to_root`` leads from the page's folder to the site's.
+
+    Raises:
+        KeyError: for a marker that names none of ``REPORTS``.
+    """
+    known = {each.name: each for each in REPORTS}
+
+    def frame(match: re.Match[str]) -> str:
+        each = known[match[1]]
+        address, title = f"{to_root}{each.path}", html.escape(each.title, quote=True)
+        return (
+            f'<iframe src="{address}" title="{title}" loading="lazy" '
+            'style="width: 100%; height: 44rem; border: 1px solid #8884; border-radius: 4px"></iframe>\n\n'
+            f'<a href="{address}">{title}: the whole report on its own page</a>'
+        )
+
+    return MARKER.sub(frame, markdown)

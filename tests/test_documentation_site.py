@@ -1,13 +1,15 @@
 """What the site adds to the pages. `make docs` builds it strictly; here are its hooks."""
 
+import inspect
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 import yaml
 
 import scalecurve
 from scalecurve.cli.verbs import verbs
-from tools.docs import hooks
+from tools.docs import hooks, live
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,6 +41,46 @@ def test_every_function_is_on_the_page_of_python():
     page = rewritten(hooks.FUNCTIONS_MARKER).splitlines()
     assert "::: scalecurve.bundle.open.open_bundle" in page
     assert len([line for line in page if line.startswith("::: ")]) == len(scalecurve.__all__) - 1, "all but __version__"
+
+
+@pytest.mark.parametrize("name", [name for name in scalecurve.__all__ if name != "__version__"])
+def test_a_function_says_what_it_takes_and_gives(name: str) -> None:
+    function = getattr(scalecurve, name)
+    text = inspect.getdoc(function) or ""
+    first = text.split(maxsplit=1)[0]
+    assert first.isalpha()
+    assert not first.endswith("s"), "an imperative"
+    parameters = [f"\n    {'**' * (each.kind is each.VAR_KEYWORD)}{each.name}: " for each in _parameters(function)]
+    assert [each for each in parameters if each not in text.partition("\nArgs:")[2]] == []
+    assert "\nReturns:\n    " in text
+
+
+def _parameters(function: object) -> list[inspect.Parameter]:
+    assert callable(function)
+    return list(inspect.signature(function).parameters.values())
+
+
+def test_live_reports_are_framed():
+    page = live.expanded("a\n\n<!-- live: resnet50-h200 -->\n", "../")
+    assert f'src="../{live.REPORTS[0].path}"' in page
+    assert f'title="{live.REPORTS[0].title}"' in page
+    assert page.count("../live/resnet50-h200.html") == 2, "the frame, and a link"
+    with pytest.raises(KeyError):
+        live.expanded("<!-- live: nothing -->", "")
+
+
+def test_every_live_report_is_on_a_page_and_its_bundle_is_there():
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
+    assert {found[1] for found in live.MARKER.finditer(pages)} == {each.name for each in live.REPORTS}
+    assert all((ROOT / each.bundle).is_file() for each in live.REPORTS)
+
+
+@pytest.mark.parametrize(
+    ("source", "to_root"),
+    [("index.md", ""), ("live.md", "../"), ("studies/README.md", "../"), ("how-to/install.md", "../../")],
+)
+def test_the_way_from_a_page_to_the_root(source: str, to_root: str) -> None:
+    assert hooks.to_root(source) == to_root
 
 
 def test_every_page_stands_in_the_navigation():

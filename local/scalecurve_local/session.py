@@ -6,7 +6,6 @@ one session stands in their records (``TrialRecord.paired``).
 
 import os
 import platform
-import random
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +36,7 @@ from scalecurve_local.engine import Engine, Report, RunResult, final
 from scalecurve_local.errors import BadInput, Unavailable
 from scalecurve_local.execution.commands import check_installed, check_variables
 from scalecurve_local.execution.forking.client import ForkServer
+from scalecurve_local.execution.turns import turns_of
 from scalecurve_local.progress import RunProgress, joined
 from scalecurve_local.stop import StopRequest
 from scalecurve_local.supervision.orphans import end_orphans
@@ -148,7 +148,22 @@ def _needless(job: RunRequest, plan: Plan, records: Mapping[str, TrialRecord]) -
 
 
 def run(experiment: ScalingExperiment, source: str, bundle: Path, **options: Unpack[Options]) -> RunResult:
-    """Run one experiment on this machine; see ``run_in_turns``."""
+    """Run one experiment on this machine.
+
+    Args:
+        experiment: The experiment.
+        source: Text of its file, which the bundle keeps.
+        bundle: Folder of the bundle.
+        **options: Fields of `scalecurve_local.session.Options`, such as `resume`.
+
+    Returns:
+        How the trials ended.
+
+    Raises:
+        BadInput: for an experiment or a bundle that cannot be run here.
+        Unavailable: when devices or cores are missing or held.
+        StorageError: when files cannot be read or written.
+    """
     return run_in_turns([RunRequest(experiment, source, bundle)], **options)[0]
 
 
@@ -168,19 +183,6 @@ def run_in_turns(jobs: Sequence[RunRequest], **options: Unpack[Options]) -> list
     for second in prepared[1:]:
         _refuse_unlike(prepared[0], second)
     return _run(prepared, options)
-
-
-def in_turns(trials: Sequence[TrialSpec], seed: int) -> list[tuple[int, str]]:
-    """Which of two experiments with these trials runs its trial of a name when.
-
-    Pairs stay together, so that they meet the same machine; who goes first alternates between repetitions of a point.
-    """
-    order = []
-    for trial in trials:
-        begins = random.Random(f"turns/{seed}/{trial.point.name}").randrange(2)
-        turn = (begins + trial.repetition) % 2
-        order += [(turn, trial.name), (1 - turn, trial.name)]
-    return order
 
 
 def _refuse_unlike(first: Prepared, second: Prepared) -> None:
@@ -234,7 +236,7 @@ def _run(jobs: Sequence[Prepared], options: Options) -> list[RunResult]:
         ledgers = [ledger for ledger, _ in begun]
         if ended := end_orphans():
             waiting(f"ended {ended} processes left by an earlier run")
-        turns = in_turns(jobs[0].plan.trials, jobs[0].job.experiment.spec.measure.seed) if len(jobs) > 1 else []
+        turns = turns_of(jobs[0].plan.trials, jobs[0].job.experiment.spec.measure.seed) if len(jobs) > 1 else []
         paired = _paired(ledgers, jobs[0].session) if turns else None
         engines = [
             Engine(

@@ -82,9 +82,16 @@ class Bundle:
 
 
 def open_bundle(path: str | os.PathLike[str]) -> Bundle:
-    """Load one bundle, from its folder or from the file that ``pack`` wrote.
+    """Open one bundle.
 
-    Raises BundleError when ``path`` is neither, or holds neither ``experiment.yaml`` nor ``trials/``.
+    Args:
+        path: Its folder, or the file that `pack` wrote.
+
+    Returns:
+        The bundle; step tables are read when they are needed.
+
+    Raises:
+        BundleError: when `path` is neither, or holds neither `experiment.yaml` nor `trials/`.
     """
     root = Path(path)
     files = files_of(root)
@@ -146,9 +153,16 @@ def _unusable(trial: Trial, why: str) -> UnusableFile:
 
 
 def open_bundles(paths: Iterable[str | os.PathLike[str]]) -> tuple[Bundle, ...]:
-    """Load several bundles; experiments with the same name become ``name``, ``name#2``, ...
+    """Open several bundles.
 
-    Raises BundleError when a path is no bundle.
+    Args:
+        paths: Their folders, or files that `pack` wrote.
+
+    Returns:
+        The bundles in order; experiments with the same name are labeled `name`, `name#2`, and so on.
+
+    Raises:
+        BundleError: when a path is no bundle.
     """
     return distinct_labels([open_bundle(path) for path in paths])
 

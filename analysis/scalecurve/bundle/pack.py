@@ -45,8 +45,16 @@ def pack(
 ) -> PackedBundle:
     """Write a bundle's records into one file, which every verb opens.
 
+    Args:
+        bundle: Folder of the bundle.
+        file: File to write.
+        progress: Called with the number of bytes read and of all of them.
+
+    Returns:
+        What was written.
+
     Raises:
-        BundleError: when ``bundle`` is no bundle's folder, ``file`` exists, or a file in the bundle cannot be packed.
+        BundleError: when `bundle` is no bundle's folder, `file` exists, or a file in the bundle cannot be packed.
         OSError: when a file cannot be read or written.
     """
     root, target = Path(bundle), Path(file)
@@ -81,8 +89,16 @@ def pack(
 def unpack(file: str | os.PathLike[str], folder: str | os.PathLike[str], progress: Progress | None = None) -> Path:
     """Write the files of a packed bundle into a new folder, each verified; all of them or nothing.
 
+    Args:
+        file: File that `pack` wrote.
+        folder: Folder to make.
+        progress: Called with the number of bytes written and of all of them.
+
+    Returns:
+        The folder.
+
     Raises:
-        BundleError: when ``file`` is no packed bundle or is damaged, or ``folder`` exists.
+        BundleError: when `file` is no packed bundle or is damaged, or `folder` exists.
         OSError: when the folder cannot be written.
     """
     source, target = Path(file), Path(folder)

@@ -120,10 +120,21 @@ def compare(
 ) -> Comparison:
     """Compare the throughput of the points that both bundles measured, found by series, layout and worker count.
 
-    Points that do not count (``scalecurve.curves.doubts``) are left out unless ``include_unproved`` is set.
-    ``history`` are earlier bundles of the same experiment, from which the spread between sessions is estimated;
-    ``session_sd`` states it, as a fraction of throughput. Raises ValueError when ``threshold`` is negative or not
-    finite (0.05 is five percent), ``session_sd`` is not positive, or a bundle of ``history`` is a copy of another.
+    Args:
+        before: The bundle to compare with.
+        after: The bundle that may be slower or faster.
+        threshold: Smallest change that matters, as a fraction of throughput: 0.05 is five percent.
+        level: Level of the intervals, 0.95 for 95 %.
+        history: Earlier bundles of the same experiment, from which the spread between sessions is estimated.
+        session_sd: That spread, stated instead, as a fraction of throughput.
+        include_unproved: Also use points that do not count (`scalecurve.curves.doubts`).
+
+    Returns:
+        A verdict for each point and one for all of them.
+
+    Raises:
+        ValueError: when `threshold` is negative or not finite, `session_sd` is not positive, or a bundle of `history`
+            is a copy of another.
     """
     if session_sd is not None and not 0 < session_sd < 1:
         raise ValueError(f"session_sd must be a fraction between 0 and 1, got {session_sd!r}")

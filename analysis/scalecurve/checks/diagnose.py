@@ -108,7 +108,14 @@ class _Noticed:
 
 
 def diagnose(bundles: Sequence[Bundle]) -> Diagnosis:
-    """Read every step table and list the anomalies."""
+    """Read every step table and list the anomalies.
+
+    Args:
+        bundles: What `open_bundles` returned; their labels differ.
+
+    Returns:
+        What was found, by kind, with the trials concerned, its effect and what to do.
+    """
     return diagnose_from(bundles, digest_all(bundles))
 
 

@@ -43,10 +43,15 @@ def validate(
     overlays: Iterable[str | os.PathLike[str]] = (),
     device_gb: float | None = None,
 ) -> tuple[Checked, ...]:
-    """Check every file; an unreadable one is a problem of its own and does not stop the others.
+    """Check every experiment file; an unreadable one is a problem of its own and does not stop the others.
 
-    Overlays are merged in their order into every experiment. When one of them is wrong, only that is said.
-    ``device_gb`` is the memory of one device, which every point's training must fit.
+    Args:
+        files: Paths of experiments.
+        overlays: Files merged in their order into every experiment; if one of them is wrong, only that is reported.
+        device_gb: Memory of one device in GB, which every point's training must fit.
+
+    Returns:
+        The experiments of each file, or its problems.
     """
     laid = [_read_overlay(Path(file)) for file in overlays]
     wrong = tuple(overlay for overlay in laid if isinstance(overlay, Checked))

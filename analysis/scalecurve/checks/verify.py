@@ -41,7 +41,14 @@ class Verified(OneTable):
 
 
 def verify(bundle: Bundle) -> Verified:
-    """Hold everything in a bundle against everything else in it; every table is read."""
+    """Hold everything in a bundle against everything else in it; every table is read.
+
+    Args:
+        bundle: The bundle.
+
+    Returns:
+        What holds, what does not, and what cannot be told.
+    """
     claims = list(bundle.claims)
     if not all(claim.holds is not None for claim in claims if claim.what == CONSISTENCY):
         again = judge_again(bundle.trials, tables=True)

@@ -77,7 +77,16 @@ class Pulled:
 
 
 def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Progress | None = None) -> Pulled:
-    """Fetch the record of every ended trial that ``bundle`` lacks; ``progress`` gets done and total trials.
+    """Fetch the record of every ended trial that a bundle lacks.
+
+    Args:
+        cluster: The cluster.
+        watched: The experiment in it.
+        bundle: Folder of the bundle, which may have records already.
+        progress: Called with the number of trials done and of all of them.
+
+    Returns:
+        What was fetched, what was there, and what is missing.
 
     Raises:
         BundleRefused: when the folder holds something else, or another pull fills it.

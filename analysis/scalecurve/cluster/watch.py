@@ -23,9 +23,18 @@ def watch(
     every: float = 2.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Watched:
-    """Call ``show`` with a snapshot every ``every`` seconds, and return the last one once the experiment has ended.
+    """Show snapshots of an experiment in a cluster until it has ended.
 
-    If the API server does not answer, ``unreachable`` gets the reason and polling continues.
+    Args:
+        cluster: The cluster.
+        watched: The experiment in it.
+        show: Called with every snapshot.
+        unreachable: Called with the reason when the API server does not answer; polling continues.
+        every: Seconds between snapshots.
+        sleep: Waits that long.
+
+    Returns:
+        The last snapshot.
 
     Raises:
         Deleted: when the experiment is gone, or another one has its name now.

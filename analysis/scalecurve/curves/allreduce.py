@@ -95,7 +95,14 @@ class AllReduceReport(OneTable):
 
 
 def allreduce(bundles: Sequence[Bundle]) -> AllReduceReport:
-    """Bandwidths of every point of the bundles, over its Succeeded trials."""
+    """Compute the bandwidths of the all-reduce program at every point, over its Succeeded trials.
+
+    Args:
+        bundles: What `open_bundles` returned; their labels differ.
+
+    Returns:
+        Latency in microseconds, and algorithm and bus bandwidth in GB/s, by message size.
+    """
     points: dict[tuple[str, str], tuple[Point, list[list[AllReduceRow]]]] = {}
     for bundle in bundles:
         for trial in bundle.trials:

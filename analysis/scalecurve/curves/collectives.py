@@ -99,7 +99,14 @@ def rows_of(trial: Trial) -> Iterator[CollectiveRow]:
 
 
 def collectives(bundles: Sequence[Bundle]) -> CollectivesReport:
-    """Every collective of every point of the bundles, over its Succeeded trials."""
+    """Compute the bandwidths of every collective at every point, over its Succeeded trials.
+
+    Args:
+        bundles: What `open_bundles` returned; their labels differ.
+
+    Returns:
+        Latency and bandwidths by collective, message size and tool.
+    """
     lines: dict[tuple[int, str, Line], list[tuple[Trial, CollectiveRow]]] = {}
     points: dict[tuple[int, str], Point] = {}
     for number, bundle in enumerate(bundles):

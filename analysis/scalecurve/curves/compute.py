@@ -7,6 +7,7 @@ Only Succeeded trials enter; every other one is listed with its reason. Efficien
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from html import escape
 from statistics import median
 
 from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries, Totals, measure
@@ -15,6 +16,9 @@ from scalecurve.curves.anatomy import anatomy_of
 from scalecurve.curves.doubts import counted, doubts, first_lines
 from scalecurve.curves.headline import headline, notes
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
+from scalecurve.curves.tables import scaling_table
+from scalecurve.render.notebook import table_html
+from scalecurve.render.table import Table
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import difference, efficiency, ratio, throughput
 from scalecurve.statistics.mean import mean
@@ -24,12 +28,31 @@ from scalecurve_api.spec.trial import TrialPhase
 ROUNDING = 1e-3  # of a batch
 
 
-def scaling(bundles: Sequence[Bundle], level: float = 0.95, include_unproved: bool = False) -> ScalingResult:
-    """Curves with intervals of the given level; the bundles' labels must differ (``open_bundles`` sees to it).
+class ScalingReport(ScalingResult):
+    """The curves, with their table."""
 
-    Headlines take their numbers from the points that count (``doubts``), or from all if ``include_unproved`` is set.
+    def table(self) -> Table:
+        """Throughput, step time, speed-up and efficiency of every point."""
+        return scaling_table(self)
+
+    def _repr_html_(self) -> str:
+        """Its headlines and its table, in a notebook."""
+        headlines = "".join(f"<li>{escape(series.headline)}</li>" for series in self.series)
+        return f"<ul>{headlines}</ul>{table_html(self.table())}"
+
+
+def scaling(bundles: Sequence[Bundle], level: float = 0.95, include_unproved: bool = False) -> ScalingReport:
+    """Compute throughput, speed-up and efficiency of every point, with intervals.
+
+    Args:
+        bundles: What `open_bundles` returned; their labels differ.
+        level: Level of the intervals, 0.95 for 95 %.
+        include_unproved: Also take headlines from points that do not count (`scalecurve.curves.doubts`).
+
+    Returns:
+        The curves, with headlines, and what was excluded and why.
     """
-    return ScalingResult(
+    return ScalingReport(
         series=tuple(_series_result(s, level, include_unproved) for bundle in bundles for s in measure(bundle)),
         excluded=tuple(
             (bundle.label, t)

@@ -127,9 +127,17 @@ def cost(
     price_notes: Sequence[str] = (),
     include_unproved: bool = False,
 ) -> CostReport:
-    """Cost of every point; ``price`` replaces the experiments' own, ``price_notes`` say where it is from.
+    """Compute what every point costs, by the price that its experiment states.
 
-    Points that do not count (``doubts``) have no cost unless ``include_unproved`` is set.
+    Args:
+        bundles: What `open_bundles` returned; their labels differ.
+        price: Replaces the experiments' own prices.
+        level: Level of the intervals, 0.95 for 95 %.
+        price_notes: Sentences on where `price` is from, for the notes of the table.
+        include_unproved: Also use points that do not count (`scalecurve.curves.doubts`).
+
+    Returns:
+        Time and cost of every point, and the cheapest and the fastest worker count of every series.
     """
     counting = [believable(bundle, include_unproved) for bundle in bundles]
     return cost_of(scaling(counting, level), bundles, price, price_notes)

@@ -144,7 +144,15 @@ def _factors(bars: Sequence[tuple[str, StepShares]]) -> Table:
 
 
 def explain(bundles: Sequence[Bundle], level: float = 0.95) -> Explanation:
-    """Of every curve of the bundles, without points that do not count; intervals of the given level."""
+    """Split the efficiency that every curve loses into its causes, without points that do not count.
+
+    Args:
+        bundles: What `open_bundles` returned; their labels differ.
+        level: Level of the intervals, 0.95 for 95 %.
+
+    Returns:
+        For every curve the terms of a step, in seconds and as shares, and what remains unexplained.
+    """
     result = scaling(bundles, level).curves()
     bars = tuple((series.bundle, bar) for series in result.series for bar in losses_along(series))
     return Explanation(bars, pipelines(bundles, level), traced_points(bundles))

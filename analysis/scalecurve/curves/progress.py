@@ -56,7 +56,15 @@ class ExperimentProgress(OneTable):
 
 
 def status(bundle: Bundle, level: float = 0.95) -> ExperimentProgress:
-    """Progress of a bundle; cheap enough to poll during a run, since it reads no step table."""
+    """Summarize the progress of a bundle; cheap enough to poll during a run, since it reads no step table.
+
+    Args:
+        bundle: A bundle, which may still be written.
+        level: Level of the intervals, 0.95 for 95 %.
+
+    Returns:
+        How many trials are done, and the throughput of every point so far.
+    """
     total = TrialCounts.of(bundle.trials)
     result = scaling([bundle], level)
     return ExperimentProgress(bundle.label, total, result, bundle.problems, _headline(bundle, total, result))

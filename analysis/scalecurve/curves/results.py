@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
 from scalecurve.bundle.problem import UnusableFile
 from scalecurve.bundle.trial import Trial
@@ -127,10 +126,6 @@ class ScalingResult:
     series: tuple[SeriesResult, ...]
     excluded: tuple[tuple[str, Trial], ...]
     problems: tuple[tuple[str, UnusableFile], ...]
-
-    def _repr_html_(self) -> str:
-        """Its headlines, in a notebook."""
-        return f"<ul>{''.join(f'<li>{escape(series.headline)}</li>' for series in self.series)}</ul>"
 
     @property
     def exclusions(self) -> str:

@@ -73,11 +73,12 @@ def _not_shown(result: ScalingResult) -> list[str]:
     valid = [p.counts.succeeded for series in result.series for p in series.measured]
     if not valid:
         return []
-    point, curve = (formatting.percent(unseen_share(n), 0) for n in (min(valid), sum(valid)))
+    least, trials = min(valid), sum(valid)
+    point, curve = (formatting.percent(unseen_share(n), 0) for n in (least, trials))
+    together = f", and all {count(trials, 'trial')} together one of up to {curve}" if trials > least else ""
     return [
-        f"Intervals hold for runs like those measured. {count(min(valid), 'repetition')} of a point can miss a kind "
-        f"of run that is up to {point} of all, and all {count(sum(valid), 'trial')} together one of up to {curve}: "
-        "whether such slower runs exist is not known."
+        f"Intervals hold for runs like those measured. {count(least, 'repetition')} of a point can miss a kind "
+        f"of run that is up to {point} of all{together}: whether such slower runs exist is not known."
     ]
 
 

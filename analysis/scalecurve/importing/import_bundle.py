@@ -24,12 +24,22 @@ def import_bundle(
     statements: Statements | Sequence[Statements] = _NOTHING,
     dry_run: bool = False,
 ) -> Composed:
-    """Make a bundle of numbers that were measured elsewhere; ``statements`` are those of all sources, or one for each.
+    """Make a bundle of numbers that were measured elsewhere.
 
-    ``name`` is the experiment's, by default the bundle's; formats are recognized unless ``file_format`` names one. With
-    ``dry_run`` nothing is written.
+    Args:
+        sources: Files or folders with the numbers.
+        into: Folder of the new bundle.
+        name: Name of the experiment; the bundle's by default.
+        file_format: Format of the sources; recognized by default.
+        statements: What the sources do not say themselves: one for all of them, or one for each.
+        dry_run: Write nothing.
 
-    Raises SourceError for what cannot be imported, and OSError when the bundle cannot be written.
+    Returns:
+        What was read, and the experiment made of it.
+
+    Raises:
+        SourceError: for what cannot be imported.
+        OSError: when the bundle cannot be written.
     """
     bundle, paths = Path(into), [Path(source) for source in sources]
     each = [statements] * len(paths) if isinstance(statements, Statements) else statements

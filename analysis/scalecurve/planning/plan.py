@@ -118,10 +118,17 @@ def plan(
     earlier: Bundle | None = None,
     session: int | None = None,
 ) -> Planned:
-    """The ordered trials of an experiment, timed by ``earlier`` where it ran the point, else by ``step_seconds``.
+    """Order the trials of an experiment and estimate how long each takes.
 
-    ``step_seconds`` is the time of one step at any worker count; ``startup_seconds`` is added to each trial timed so.
-    ``session``, counted from 0, is planned alone; otherwise all that the experiment asks for.
+    Args:
+        experiment: The experiment.
+        step_seconds: Time of one step at any worker count, for points that `earlier` did not run.
+        startup_seconds: Added to each trial that is estimated by `step_seconds`.
+        earlier: A bundle of the same experiment, whose times are used.
+        session: Number of the session to plan, from 0; all that the experiment asks for by default.
+
+    Returns:
+        The trials in the order in which they run, with their times.
     """
     measure = experiment.spec.measure
     made = make_plan(experiment, measure.sessions.count if session is None else session + 1)

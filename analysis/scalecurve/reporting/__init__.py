@@ -31,18 +31,28 @@ def report(
     target: "PredictionTarget | None" = None,
     x: str = "",
 ) -> list[Path]:
-    """Analyse the bundles and write what is asked for into ``out``; the paths written, in order.
+    """Write the report of the bundles; the same bundles give the same bytes.
 
-    ``report.html`` stands alone, ``report.md`` and ``report.json`` beside it; tables go to ``tables/<name>.csv``,
-    plots to ``plots/<name>.png`` and ``.svg``. A plot or table with nothing to show is left out. ``price`` takes the
-    place of what the experiments say, and ``price_notes`` say where it is from. ``published`` curves of others are
-    shown beside the measured ones. Headlines, costs and models leave out points that do not count
-    (``scalecurve.curves.doubts``) unless ``include_unproved`` is set; plots mark them anyway. ``target`` is a device
-    and a link that a priori models predict for, beside the measurement. ``x`` is the axis that the first figure is
-    over, by its name in ``matrix``; the worker count by default, and what varies where that does not.
+    `report.html` stands alone, `report.md` and `report.json` beside it; tables go to `tables/<name>.csv`, plots to
+    `plots/<name>.png` and `.svg`. A plot or table with nothing to show is not written.
+
+    Args:
+        bundles: What `open_bundles` returned.
+        out: Folder to write into.
+        formats: Which of `html`, `md`, `json`, `csv`, `png` and `svg`; all by default.
+        price: Replaces the experiments' own prices.
+        price_notes: Sentences on where `price` is from.
+        published: Curves of others, to show beside the measured ones.
+        include_unproved: Also take headlines, costs and models from points that do not count
+            (`scalecurve.curves.doubts`); plots mark them anyway.
+        target: A device and a link that a priori models predict for, beside the measurement.
+        x: Axis of the first figure, by its name in `matrix`; the worker count by default, or what varies.
+
+    Returns:
+        The paths written, in order.
 
     Raises:
-        ValueError: for a format that is none of ``FORMATS``, no bundle, or an axis that does not vary.
+        ValueError: for a format that is none of `FORMATS`, no bundle, or an axis that does not vary.
         OSError: when a file cannot be written.
     """
     unknown = sorted(set(formats) - set(FORMATS))

@@ -99,7 +99,17 @@ def shipped() -> Mapping[str, Expectation]:
 
 
 def expectations_of(references: Iterable[str]) -> list[Expectation]:
-    """The expectations of files, and of ``shipped``. Raises EntryError with file, entry and field."""
+    """Read the expectations of files.
+
+    Args:
+        references: Paths of files, or `shipped` for those that come with the package.
+
+    Returns:
+        The expectations, in order.
+
+    Raises:
+        EntryError: for a file that cannot be read or an entry with a fault; names file, entry and field.
+    """
     found: list[Expectation] = []
     for reference in references:
         entries = shipped() if reference == SHIPPED else entries_of_file(Path(reference), Expectation)

@@ -106,9 +106,21 @@ def gate(
 ) -> Gate:
     """Check the bundle's trials, and hold its throughput against all that is named.
 
-    `baseline` is compared as by ``compare``. `history` are folders of earlier bundles: of the sessions of the same
-    experiment, those since its last change decide. `threshold` is a fraction of throughput. Raises BundleError for a
-    folder without a bundle, and ValueError where nothing is named to hold it against.
+    Args:
+        bundle: The bundle to judge.
+        baseline: A bundle that `compare` compares it with.
+        history: Folders of earlier bundles; the sessions of the same experiment since its last change decide.
+        expectations: What `expectations_of` returned.
+        threshold: Smallest loss that fails, as a fraction of throughput.
+        catalog: File that keeps what was read of `history` for the next call; None keeps nothing.
+        include_unproved: Also use points that do not count (`scalecurve.curves.doubts`).
+
+    Returns:
+        Every check with its result, and whether the bundle passed.
+
+    Raises:
+        BundleError: for a folder without a bundle.
+        ValueError: where nothing is named to hold it against.
     """
     if baseline is None and not history and not expectations:
         raise ValueError("nothing to hold the bundle against: name a baseline, a history or expectations")

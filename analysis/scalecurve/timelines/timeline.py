@@ -120,10 +120,18 @@ def history(
     include_unproved: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> History:
-    """Every experiment in the bundles at or below `folders`, over time.
+    """Follow every experiment in the bundles at or below `folders` over time.
 
-    `metric` is a session's throughput (samples/s) or efficiency (against the baseline of the same session). `catalog`
-    keeps what was read for the next call; None keeps nothing. `experiments` are the names that matter, all by default.
+    Args:
+        folders: Folders to search for bundles.
+        metric: A session's throughput (samples/s) or efficiency (against the baseline of the same session).
+        catalog: File that keeps what was read for the next call; None keeps nothing.
+        experiments: Names of the experiments that matter; all by default.
+        include_unproved: Also use points that do not count (`scalecurve.curves.doubts`).
+        progress: Called with the number of bundles read and of all of them.
+
+    Returns:
+        A timeline for each point of each experiment, with its changes.
 
     Raises:
         BundleError: for a folder that does not exist or holds no bundle.

@@ -48,7 +48,15 @@ class Training(SeveralTables):
 
 
 def training(bundles: Sequence[Bundle], level: float = 0.95) -> Training:
-    """Training results of the Succeeded trials; ``level`` is that of the intervals over repetitions."""
+    """Compute what the Succeeded trials learned: accuracy and loss by epoch, and the time to a target.
+
+    Args:
+        bundles: What `open_bundles` returned; their labels differ.
+        level: Level of the intervals, 0.95 for 95 %.
+
+    Returns:
+        Training results of every point, over its repetitions.
+    """
     return of_series((series for bundle in bundles for series in measure(bundle)), level)
 
 

@@ -153,11 +153,16 @@ check: $(DEV)  ## every cheap check, 1 minute: format, lint, types, one-way impo
 	@$(BIN)/python -m tools.check
 
 .PHONY: fix
-fix: $(DEV)  ## repair what a machine can: format, long lines of pages, generated files
+fix: $(DEV)  ## repair what a machine can: format, claims and long lines of pages, generated files
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format --quiet .
+	@$(BIN)/python -m tools.claims --write --no-pictures || true
 	@$(BIN)/python tools/lint/pages.py --fix
 	@$(BIN)/python -m tools.generated --write
+
+.PHONY: claims
+claims: $(DEV)  ## compute every number on the pages and draw every picture again, from bundles; name what differs
+	@$(BIN)/python -m tools.claims
 
 .PHONY: bench
 bench: $(DEV)  ## benchmarks without GPU: start-up, harness cost, interval coverage, large reports, fits
@@ -178,8 +183,8 @@ $(DOCS): $(VENV)/bin/python pyproject.toml locks/docs.txt
 	@touch $@
 
 .PHONY: docs
-docs: $(DOCS)  ## build the documentation site into site/, strictly (`.venv/bin/mkdocs serve` while you write)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+docs: $(DOCS)  ## build the documentation site into site/, strictly (`.venv/bin/python -m mkdocs serve` while you write)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 .PHONY: dist
 dist: $(VENV)/bin/python  ## build wheel, sdist, chart package and their digests into dist/ (Go)

@@ -59,6 +59,7 @@ CHECKS = [  # the longest first: the others fit beside them
     RepositoryCheck("sentences in tests", [sys.executable, "tools/lint/sentences.py"]),
     RepositoryCheck("length of lines on pages", [sys.executable, "tools/lint/pages.py"]),
     RepositoryCheck("generated files", [sys.executable, "-m", "tools.generated"]),
+    RepositoryCheck("claims on pages", [sys.executable, "-m", "tools.claims", "--no-pictures"]),
     RepositoryCheck("flaky tests", [sys.executable, "-m", "tools.flaky"]),
     RepositoryCheck("runs of the other suites", [sys.executable, "-m", "tools.suites"]),
 ]

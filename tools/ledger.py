@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,15 +25,16 @@ class LedgerError(ValueError):
 _Entry = TypeVar("_Entry", bound=LedgerEntry)
 
 
-def read_entries(file: Path, table: str, model: type[_Entry]) -> list[_Entry]:
-    """The entries `[[table]]` of a file. Raises `LedgerError`."""
+def read_entries(file: Path, table: str, model: type[_Entry], beside: Sequence[str] = ()) -> list[_Entry]:
+    """The entries `[[table]]` of a file, which may have those ``beside``, too. Raises `LedgerError`."""
     name = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise LedgerError(f"{name}: {error}") from None
-    if unknown := sorted(document.keys() - {table}):
-        raise LedgerError(f"{name}: {unknown[0]}: got an unknown table, allowed: [[{table}]]")
+    known = dict.fromkeys((table, *beside))
+    if unknown := sorted(document.keys() - known):
+        raise LedgerError(f"{name}: {unknown[0]}: got an unknown table, allowed: [[{']], [['.join(known)}]]")
     entries, faults = [], []
     for number, entry in enumerate(document.get(table, []), start=1):
         try:

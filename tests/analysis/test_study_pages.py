@@ -2,18 +2,15 @@
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from scalecurve.cli import cli
+from tools.claims.printed import PAGES, WRITES, cells, printed_rows
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted((ROOT / "docs" / "studies").glob("*.md")), ROOT / "docs" / "evidence" / "predicted" / "README.md"]
-WRITES = ("run", "report")
-"""Verbs whose output is no table of a page."""
 WITH_TABLES = [
     page
     for page in PAGES
@@ -22,31 +19,6 @@ WITH_TABLES = [
 ]
 FIT_TOLERANCE = 2e-3
 """Where a solver stops depends on the machine; a fitted number's fourth digit may be another one."""
-
-
-def cells(line: str) -> list[str]:
-    """Of a row of Markdown, or of a text table."""
-    line = line.strip().replace("\\*", "*")
-    if line.startswith("|"):
-        return [cell.strip() for cell in line.strip("|").split("|")]
-    return [cell for cell in re.split(r"  +", line) if cell]
-
-
-def shown(page: Path) -> Iterator[tuple[str, list[str]]]:
-    """(command, cells) of every heading and row under a command that only reads."""
-    command, in_block = "", False
-    for line in page.read_text(encoding="utf-8").splitlines():
-        if line.startswith("```"):
-            in_block = not in_block
-        elif in_block:
-            if command and (text_row := cells(line))[1:] and not re.match(r"note:|[- ]+$", line):
-                yield command, text_row
-        elif line.startswith("    scalecurve "):
-            command = "" if line.split()[1] in WRITES else line.strip()
-        elif re.match(r"    \S", line):
-            command = ""  # another program's
-        elif command and line.startswith("| ") and not re.match(r"\| *:?-", line):
-            yield command, cells(line)
 
 
 def printed(command: str) -> list[list[str]]:
@@ -75,7 +47,7 @@ def within(wanted: list[str], row: list[str]) -> bool:
 @pytest.mark.parametrize("page", WITH_TABLES, ids=lambda page: page.stem if page.stem != "README" else "evidence")
 def test_every_row_of_a_page_is_printed_by_its_command(page: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(ROOT)
-    rows = list(shown(page))
+    rows = [(row.command, row.cells) for row in printed_rows(page.read_text(encoding="utf-8"))]
     assert len(rows) > 2, "a page with a command shows what it prints"
     of = {command: printed(command) for command in dict.fromkeys(command for command, _ in rows)}
     missing = [

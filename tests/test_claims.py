@@ -1,0 +1,130 @@
+"""Numbers on pages are bound to what they came from: marks, unbound numbers, texts from bundles, pictures."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.claims import pages, recompute
+from tools.claims.claims_file import FILE, BundleClaim, read
+from tools.claims.marks import BrokenMark, ClaimMark, differs, marks, replaced, unmarked
+from tools.claims.numbers import unbound
+from tools.ledger import ROOT, LedgerError
+
+NUMBERS = [
+    ("Throughput fell by 5.2 % (2.9–7.4 %).", ["5.2 %", "2.9–7.4 %"]),
+    ("1.76x, 3 s, 12 ms and 1,024 samples/s", ["1.76x", "3 s", "12 ms", "1,024 samples/s"]),
+    ("`--tolerance 5%` and\n\n    in 3 s\n\n```\n4 s\n```\nin 5 s\n", ["5 s"]),
+    ("[4 s](5-s.md) of 2x-large in v1.5 s3", ["4 s"]),
+    ("<!-- claim: a -->4 s<!-- /claim --> and 5 s", ["5 s"]),
+    ("ResNet-50 on 4 GPUs with 3 repetitions in 2026", []),
+]
+"""Pages, and the numbers on them that look measured."""
+WEAK = "series.str.startswith('weak')"
+BUNDLE = "tests/fixtures/resnet50-h200.zip"
+
+
+def found(page: str, *stated: str) -> list[str]:
+    return [number.text for number in unbound(page, stated)]
+
+
+def test_marks_of_a_page() -> None:
+    page = "a\n**<!-- claim: one -->1.76x<!-- /claim -->** and <!-- claim: two -->5\n%<!-- /claim -->"
+    assert marks(page) == [ClaimMark("one", "1.76x", 2), ClaimMark("two", "5\n%", 2)]
+    assert replaced(page, {"one": "1.77x", "two": "5 %"}) == page.replace("1.76x", "1.77x"), "a line break is no change"
+    assert replaced(page, {}) == page
+    assert unmarked(page) == "a\n**** and \n"
+
+
+def test_a_mark_in_code_is_only_shown() -> None:
+    page = "`<!-- claim: one -->1<!-- /claim -->` and <!-- claim: two -->2<!-- /claim -->"
+    assert [mark.id for mark in marks(page)] == ["two"]
+    assert replaced(page, {"one": "3", "two": "4"}) == page.replace("2", "4")
+
+
+def test_a_block_keeps_lines_of_its_own() -> None:
+    page = "<!-- claim: table -->\n| 1 |\n<!-- /claim -->"
+    assert replaced(page, {"table": "| 2 |"}) == page.replace("1", "2")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!-- claim: one -->1",
+        "1<!-- /claim -->",
+        "<!-- claim: one -->1<!-- claim: two -->2<!-- /claim -->",
+    ],
+)
+def test_a_mark_without_its_other_end(page: str) -> None:
+    with pytest.raises(BrokenMark, match="line 2"):
+        marks("first\n" + page)
+
+
+@pytest.mark.parametrize(("text", "numbers"), NUMBERS)
+def test_numbers_that_look_measured(text: str, numbers: list[str]) -> None:
+    assert found(text) == numbers
+
+
+def test_what_is_stated_is_not_measured() -> None:
+    assert found("A 95 %\ninterval; 94 % of them", "95 % interval") == ["94 %"]
+
+
+def claim(**fields: str) -> BundleClaim:
+    given = {"where": "mode == 'strong' and workers == 2", "text": "{speedup:.2f}x, {efficiency:.1f} %"} | fields
+    return BundleClaim(id="it", bundle=BUNDLE, table=given.pop("table", "scaling"), **given)
+
+
+def test_a_claim_is_computed_from_its_bundle() -> None:
+    strong = "series.str.startswith('strong') and workers == 2"
+    text = recompute.text(claim(where=strong))
+    speedup, efficiency = text.removesuffix(" %").split("x, ")
+    assert 1 < float(speedup) < 2
+    assert float(efficiency) == pytest.approx(float(speedup) / 2 * 100, abs=0.3)
+    both = recompute.text(claim(where="workers == 2", text="{speedup:.2f}", separator="\n"))
+    assert both.splitlines()[0] == speedup
+    assert len(both.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"table": "no"}, "table"),
+        ({"where": "nothing == 2"}, "where"),
+        ({"where": "workers == 3"}, "where"),
+        ({"where": "workers == 2"}, "where"),
+        ({"where": "workers ="}, "where"),
+        ({"where": f"workers == 1 and {WEAK}", "text": "{nothing}"}, "text"),
+    ],
+)
+def test_a_claim_that_its_bundle_does_not_answer(fields: dict[str, str], field: str) -> None:
+    with pytest.raises(recompute.ClaimError, match=f"it: {field}: "):
+        recompute.text(claim(**fields))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('[[claim]]\nid = "a"\nbundle = "no.zip"\ntable = "t"\nwhere = ""\ntext = ""\n', "no.zip"),
+        ('[[claim]]\nid = "A b"\n', "claim 1: id"),
+        ("[[clame]]\n", "clame"),
+        (f'[[picture]]\nfile = "a.png"\nbundle = "{BUNDLE}"\n' * 2, "a.png"),
+    ],
+)
+def test_a_faulty_file_of_claims(tmp_path: Path, text: str, fault: str) -> None:
+    file = tmp_path / "claims.toml"
+    file.write_text(text)
+    with pytest.raises(LedgerError, match=fault):
+        read(file)
+
+
+def test_a_changed_digit_is_drift() -> None:
+    file = read(FILE)
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    first = next(mark for mark in marks(text) if mark.id in {each.id for each in file.claims})
+    computed = {each.id: recompute.text(each) for each in file.claims if each.id == first.id}[first.id]
+    digit = next(each for each in first.text if each.isdigit())
+    changed = first.text.replace(digit, str((int(digit) + 1) % 10), 1)
+    assert not differs(first.text, computed)
+    page = pages.CheckedPage(readme, text.replace(first.text, changed))
+    (line, *_) = pages.drift(page, {mark.id: computed for mark in marks(text) if mark.id == first.id}, set())
+    assert f"claim {first.id}" in line

@@ -1,0 +1,118 @@
+"""Draw the pictures on the pages again, and compare them with the files."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matplotlib.testing.compare import compare_images
+from matplotlib.testing.exceptions import ImageComparisonFailure
+
+from scalecurve import open_bundles, report
+from tests.analysis.reporting import browser
+from tools.claims import notebook
+from tools.claims.claims_file import BundlePicture, ClaimsFile, DatedPicture, TerminalPicture
+from tools.claims.terminal import svg
+from tools.ledger import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+FOLDER = ROOT / "docs/images"
+FAR = 3.0
+"""Root mean square of the difference of two pictures' pixels, of 255, from which they are not the same picture."""
+
+
+def check(file: ClaimsFile, *, write: bool) -> list[str]:
+    """What is out of order, a line each; ``write`` puts what was drawn in the place of what differs."""
+    named = {name for kind in (file.pictures, file.terminals, file.dated_pictures) for name in _names(kind)}
+    found = [f"{path}: a picture that claims.toml does not name" for path in _files() if path not in named]
+    for terminal in file.terminals:
+        found += _shown(terminal, write=write)
+    for each in file.notebooks:
+        found += _ran(ROOT / each.file, write=write)
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        chromium = stack.enter_context(browser.started()) if browser.program() else None
+        for number, picture in enumerate(file.pictures):
+            folder = Path(scratch, str(number))
+            if picture.plot is None and chromium is None:
+                print(f"skipped: {picture.file} (no chromium on PATH)")
+                continue
+            drawn = _plot(picture, folder) if picture.plot else _screenshot(picture, folder, chromium)
+            found += _compared(picture, drawn, write=write)
+    return found
+
+
+def _shown(picture: TerminalPicture, *, write: bool) -> Iterator[str]:
+    file, drawn = ROOT / picture.file, svg(picture)
+    if file.is_file() and file.read_text(encoding="utf-8") == drawn:
+        return
+    if write:
+        file.write_text(drawn, encoding="utf-8")
+        print(f"written: {picture.file}")
+    else:
+        yield f"{picture.file}: not what {' '.join(picture.command)} prints; `python -m tools.claims --write` draws it"
+
+
+def _ran(file: Path, *, write: bool) -> Iterator[str]:
+    now = notebook.executed(file)
+    if list(notebook.tables(now)) != list(notebook.tables(file.read_text(encoding="utf-8"))):
+        name = file.relative_to(ROOT)
+        if write:
+            file.write_text(now, encoding="utf-8")
+            print(f"written: {name}")
+        else:
+            yield f"{name}: not what its cells give; `python -m tools.claims --write` runs it"
+
+
+def _names(pictures: Sequence[BundlePicture | TerminalPicture | DatedPicture]) -> list[str]:
+    return [picture.file for picture in pictures]
+
+
+def _files() -> list[str]:
+    return sorted(path.relative_to(ROOT).as_posix() for path in FOLDER.iterdir())
+
+
+def _plot(picture: BundlePicture, folder: Path) -> Path:
+    report(open_bundles([ROOT / picture.bundle]), folder, ["png"])
+    return folder / "plots" / f"{picture.plot}.png"
+
+
+def _screenshot(picture: BundlePicture, folder: Path, chromium: Browser | None) -> Path:
+    assert chromium is not None
+    (page,) = report(open_bundles([ROOT / picture.bundle]), folder, ["html"])
+    file = folder / "screenshot.png"
+    with browser.opened(chromium, page, picture.width, picture.height) as shown:
+        if picture.top:
+            shown.get_by_role("heading", name=picture.top).first.evaluate("each => each.scrollIntoView()")
+        shown.screenshot(path=file)
+    return file
+
+
+def _compared(picture: BundlePicture, drawn: Path, *, write: bool) -> Iterator[str]:
+    file = ROOT / picture.file
+    if not drawn.is_file():
+        yield f"{picture.file}: {picture.bundle} has no plot {picture.plot!r}"
+        return
+    if not file.is_file() or (difference := _difference(file, drawn)):
+        if write:
+            shutil.copyfile(drawn, file)
+            print(f"written: {picture.file}")
+        else:
+            fault = difference if file.is_file() else "missing"
+            yield f"{picture.file}: {fault}; `python -m tools.claims --write` draws it"
+
+
+def _difference(file: Path, drawn: Path) -> str:
+    """How the file differs from what was drawn; nothing where it does not."""
+    with tempfile.TemporaryDirectory() as scratch:  # the comparison writes beside the second file
+        copy = shutil.copyfile(drawn, Path(scratch, "drawn.png"))
+        try:
+            result = compare_images(str(file), str(copy), FAR, in_decorator=True)
+        except ImageComparisonFailure as error:
+            return str(error).splitlines()[0]
+    return f"not what its bundle gives now: pixels differ by {result['rms']:.1f} of 255" if result else ""

@@ -1,0 +1,59 @@
+"""Compute a claim's text from its bundle, with the tables of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from scalecurve.bundle.open import open_bundle
+from scalecurve.render.table import Table
+from scalecurve.reporting.compose import compose
+from scalecurve.reporting.findings import analyze
+from tools.claims.claims_file import BundleClaim
+from tools.ledger import ROOT
+
+
+class ClaimError(ValueError):
+    """A claim that its bundle does not answer."""
+
+
+def text(claim: BundleClaim) -> str:
+    """What the bundle says.
+
+    Raises:
+        ClaimError: where the table, the row or a column is not there, or more than one row is.
+    """
+    known = tables(ROOT / claim.bundle)
+    if claim.table not in known:
+        raise ClaimError(f"{claim.id}: table: got {claim.table!r}, expected {', '.join(known)}")
+    frame = known[claim.table]
+    try:
+        rows = frame.query(claim.where) if claim.where else frame
+    except (pd.errors.UndefinedVariableError, ValueError, SyntaxError, TypeError) as error:
+        raise ClaimError(f"{claim.id}: where: {error}; columns: {', '.join(map(str, frame))}") from error
+    if len(rows) != 1 and (claim.separator is None or rows.empty):
+        raise ClaimError(f"{claim.id}: where: got {len(rows)} rows, expected 1")
+    try:
+        texts = [
+            claim.text.format_map({str(name): value for name, value in row.items()}) for row in rows.to_dict("records")
+        ]
+    except (KeyError, ValueError, IndexError) as error:
+        raise ClaimError(f"{claim.id}: text: {error!r}; columns: {', '.join(map(str, frame))}") from error
+    return (claim.separator or "").join(texts)
+
+
+@cache
+def tables(bundle: Path) -> Mapping[str, pd.DataFrame]:
+    """The tables of a bundle's report; shares are in percent, as they are written."""
+    found = compose(analyze([open_bundle(bundle)]), draw=False).tables
+    return {table.name: _in_percent(table) for table in found}
+
+
+def _in_percent(table: Table) -> pd.DataFrame:
+    frame = table.frame()
+    names = [column.name for column in table.columns if column.kind == "percent"]
+    shares = [column for name in names for column in (name, f"{name}_low", f"{name}_high") if column in frame]
+    return frame.assign(**{column: pd.to_numeric(frame[column], errors="coerce") * 100 for column in shares})

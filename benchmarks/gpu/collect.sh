@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Produces what docs/evidence/gpu shows of layouts, of explained GPT-2 and of nccl-tests, on one machine with two GPUs:
-#   benchmarks/gpu/collect.sh layouts|ddp|explain|nccltests OUT-FOLDER
+# Produces what docs/evidence/gpu shows of layouts, of explained GPT-2 and of nccl-tests, on one machine with two GPUs, and the study of
+# language models, on one GPU:
+#   benchmarks/gpu/collect.sh layouts|ddp|explain|nccltests|llm OUT-FOLDER
 # $SECONDS_LEFT bounds layouts and ddp; $ONLY: first words of the configurations that run, one a line; $NCCL_TESTS: its sources.
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as it is.
 set -uo pipefail
@@ -36,6 +37,13 @@ explain) # GPT-2 small under DDP and FSDP2, one and two GPUs
     python3 -m scalecurve explain "$work/explain-gpt2" -o md 2>&1 | tee -a "$out/explain-gpt2.txt"
     rm -f "$out/explain-gpt2.zip"
     python3 -m scalecurve pack "$work/explain-gpt2" --out "$out/explain-gpt2.zip" ;;
+llm) # GPT-2 small and Llama 3.2 1B on one GPU: batch, length, compile, checkpointing; $STUDIES: which of them, $BUDGET: seconds
+    for study in ${STUDIES:-gpt2-small llama-1b}; do
+        timeout -s INT "${BUDGET:-520}" python3 -m scalecurve run "$here/llm/$study.yaml" --bundle "$work/$study" --resume -o md 2>&1 |
+            tee "$out/$study.txt"
+        rm -f "$out/$study.zip"
+        python3 -m scalecurve pack "$work/$study" --out "$out/$study.zip"
+    done ;;
 nccltests) # six collectives from 1 MiB to 1 GiB, our own measurement and nccl-tests' programs by turns, on torch's NCCL
     nccl=$(python3 -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])')
     mkdir -p "$work/nccl/lib"
@@ -55,5 +63,5 @@ nccltests) # six collectives from 1 MiB to 1 GiB, our own measurement and nccl-t
     grep -o '"ncclTestsLeftOut[^]}]*' -r "$work/nccl-tests-beside" | head -3 | tee -a "$out/nccl-tests.txt"
     rm -f "$out/nccl-tests.zip"
     python3 -m scalecurve pack "$work/nccl-tests-beside" --out "$out/nccl-tests.zip" ;;
-*) echo "layouts, ddp, explain or nccltests, not $stage" >&2; exit 2 ;;
+*) echo "layouts, ddp, explain, nccltests or llm, not $stage" >&2; exit 2 ;;
 esac

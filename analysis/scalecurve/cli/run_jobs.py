@@ -23,6 +23,9 @@ from scalecurve.cli.output import (
 from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
+    from scalecurve.bundle.open import Bundle
+    from scalecurve.curves.results import ScalingResult
+    from scalecurve.render.table import Table
     from scalecurve_api.spec.experiment import ScalingExperiment
     from scalecurve_local import ForkServer, RunRequest, RunResult
 
@@ -107,7 +110,7 @@ def show_result(result: RunResult, output: str) -> None:
     from scalecurve.curves.best_layout import best_layouts, layout_table
     from scalecurve.curves.compute import scaling
     from scalecurve.curves.doubts import all_counted, first_lines
-    from scalecurve.curves.tables import excluded_table, scaling_table
+    from scalecurve.curves.tables import excluded_table
     from scalecurve.planning.search_words import search_in_words, search_table
 
     try:
@@ -124,7 +127,7 @@ def show_result(result: RunResult, output: str) -> None:
     layouts = layout_table(best_layouts(all_counted(measure(bundle), measured), compared=competes))
     more = [*([layouts] if layouts.rows else []), *([search_table(bundle.search)] if bundle.search else [])]
     show(
-        [scaling_table(measured), *more, *([excluded] if excluded.rows else ())],
+        [*_curves(bundle, measured, output), *more, *([excluded] if excluded.rows else ())],
         output,
         {"bundle": str(result.bundle), "phase": result.status.phase.value},
         first_lines(measured.named_points()),
@@ -135,6 +138,18 @@ def show_result(result: RunResult, output: str) -> None:
         lines += [f"logs:    {result.bundle}/trials/<trial>/logs"] if excluded.rows else []
         lines.append("report:  " + shlex.join(["scalecurve", "report", str(result.bundle)]))
         click.echo("\n".join(map(printable, lines)))
+
+
+def _curves(bundle: Bundle, measured: ScalingResult, output: str) -> list[Table]:
+    """The scaling table; for people, of a program that trains nothing, its bandwidths instead."""
+    from scalecurve.curves.allreduce import allreduce
+    from scalecurve.curves.collectives import collectives
+    from scalecurve.curves.tables import scaling_table
+
+    bandwidths = [allreduce([bundle]).table(), collectives([bundle]).table()]
+    timed = [table for table in bandwidths if table.rows]
+    trains = any(series.trains for series in measured.series)
+    return [scaling_table(measured)] if trains or not timed or output not in ("table", "md") else timed
 
 
 def show_plan(jobs: Sequence[RunRequest], oversubscribe: bool, output: str, **how: bool) -> None:

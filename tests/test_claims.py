@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from tools.claims import pages, recompute
 from tools.claims.claims_file import FILE, BundleClaim, read
 from tools.claims.marks import BrokenMark, ClaimMark, differs, marks, replaced, unmarked
 from tools.claims.numbers import unbound
+from tools.claims.pictures import difference
 from tools.ledger import ROOT, LedgerError
 
 NUMBERS = [
@@ -114,6 +117,16 @@ def test_a_faulty_file_of_claims(tmp_path: Path, text: str, fault: str) -> None:
     file.write_text(text)
     with pytest.raises(LedgerError, match=fault):
         read(file)
+
+
+def test_a_stale_picture_is_seen(tmp_path: Path) -> None:
+    drawn, darker, smaller = (tmp_path / name for name in ("drawn.png", "darker.png", "smaller.png"))
+    pixels = np.full((60, 80, 3), 200, np.uint8)
+    for file, changed in ((drawn, pixels), (darker, pixels - 40), (smaller, pixels[:50])):
+        Image.fromarray(changed).save(file)
+    assert difference(drawn, drawn) == ""
+    assert "40.0" in difference(drawn, darker)
+    assert "(50, 80, 3)" in difference(drawn, smaller)
 
 
 def test_a_changed_digit_is_drift() -> None:

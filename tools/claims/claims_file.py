@@ -63,11 +63,12 @@ class DatedPage(LedgerEntry):
 
 
 class Stated(LedgerEntry):
-    """A number on a page that nobody measured: a setting, a limit, a size of a download."""
+    """Numbers on a page that nobody measured here: a setting, a limit, a figure of somebody else's."""
 
     page: str
     """Its path, or `*` for all."""
-    text: str
+    texts: Annotated[list[str], Field(min_length=1)]
+    """Words of the page that hold the numbers."""
     why: str
 
 

@@ -103,7 +103,7 @@ def _count(page: CheckedPage, file: ClaimsFile) -> None:
     """Sort the numbers outside marks: printed by a command above them, measured on a stated day, or unbound."""
     rows = {row.line for row in printed_rows(page.text)} if page.path in PAGES else set()
     of_a_day = any(each.page == page.name for each in file.dated_pages)
-    stated = [each.text for each in file.stated if each.page in ("*", page.name)]
+    stated = [text for each in file.stated if each.page in ("*", page.name) for text in each.texts]
     for number in unbound(page.text, stated):
         if number.line in rows:
             page.bound += 1

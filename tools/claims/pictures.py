@@ -98,16 +98,17 @@ def _compared(picture: BundlePicture, drawn: Path, *, write: bool) -> Iterator[s
     if not drawn.is_file():
         yield f"{picture.file}: {picture.bundle} has no plot {picture.plot!r}"
         return
-    if not file.is_file() or (difference := _difference(file, drawn)):
-        if write:
-            shutil.copyfile(drawn, file)
-            print(f"written: {picture.file}")
-        else:
-            fault = difference if file.is_file() else "missing"
-            yield f"{picture.file}: {fault}; `python -m tools.claims --write` draws it"
+    fault = difference(file, drawn) if file.is_file() else "missing"
+    if not fault:
+        return
+    if write:
+        shutil.copyfile(drawn, file)
+        print(f"written: {picture.file}")
+    else:
+        yield f"{picture.file}: {fault}; `python -m tools.claims --write` draws it"
 
 
-def _difference(file: Path, drawn: Path) -> str:
+def difference(file: Path, drawn: Path) -> str:
     """How the file differs from what was drawn; nothing where it does not."""
     with tempfile.TemporaryDirectory() as scratch:  # the comparison writes beside the second file
         copy = shutil.copyfile(drawn, Path(scratch, "drawn.png"))

@@ -50,6 +50,7 @@ class SeriesCost:
 
     series: SeriesResult
     currency: str | None
+    per_worker_hour: float | None
     dataset_samples: int | None
     epochs: int | None
     points: tuple[PointCost, ...]
@@ -91,7 +92,7 @@ class CostReport(OneTable):
         columns = (
             Column("epoch_s", "Epoch", "number", "s", interval=True),
             Column("total_h", "Full training", "number", "h", interval=True),
-            Column("cost_per_million", "Million samples", "number", money, interval=True),
+            Column("cost_per_million", f"Million {_unit(self.series)}", "number", money, interval=True),
             Column("epoch_cost", "Epoch cost", "number", money, interval=True),
             Column("total_cost", "Training cost", "number", money, interval=True),
             Column("target_h", "Time to target", "number", "h", interval=True),
@@ -162,6 +163,11 @@ def merged(price: Cost | None, stated: Cost | None) -> Cost | None:
     return price.model_copy(update={"dataset_samples": samples, "epochs": epochs})
 
 
+def _unit(series: Sequence[SeriesCost]) -> str:
+    units = {costs.series.sample_unit for costs in series if costs.series.measured}
+    return units.pop() if len(units) == 1 else "samples"
+
+
 def stated_price(bundle: Bundle) -> Cost | None:
     """The price in the experiment of a bundle."""
     if bundle.experiment is not None:
@@ -179,6 +185,7 @@ def _series_cost(series: SeriesResult, bundle: Bundle, override: Cost | None) ->
     return SeriesCost(
         series=series,
         currency=price.currency if price and price.per_worker_hour >= LEAST_PRICE else None,
+        per_worker_hour=price.per_worker_hour if price and price.per_worker_hour >= LEAST_PRICE else None,
         dataset_samples=size,
         epochs=epochs,
         points=points,

@@ -106,7 +106,7 @@ def _against(last: PointResult, efficiency: Estimate, base: PointResult) -> Iter
     if waits:
         yield Term(INPUT, "more waiting for data", waits)
     if exposed:
-        yield Term(COMPUTE, _computing(last, base, rest), rest)
+        yield Term(COMPUTE, _computing(last, base, rest) if rest >= 0 else "remainder", rest)
     else:
         yield Term(UNKNOWN, "not attributed", rest)
 

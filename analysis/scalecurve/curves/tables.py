@@ -189,5 +189,5 @@ def _scaled(estimate: Estimate | None, factor: float) -> Estimate | None:
 
 
 def _unit(result: ScalingResult) -> str:
-    units = {series.sample_unit for series in result.series}
+    units = {series.sample_unit for series in result.series if series.measured} or {"samples"}
     return f"{units.pop() if len(units) == 1 else 'samples or tokens'}/s"

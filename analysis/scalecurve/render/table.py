@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ class Mark(Enum):
 
 
 PENDING = Mark.PENDING
+_COMMAND = re.compile(r"(`\w[\w ./:=,-]*`)")
 Cell = str | int | float | bool | Estimate | Mark | None
 """None is a value that is not there: not measured, or without meaning."""
 
@@ -289,11 +291,21 @@ def _markdown(table: Table, titled: bool) -> str:
     else:
         lines.append("(nothing)")
     if table.notes:
-        lines += ["", *(f"- {markdown_text(note)}" for note in table.notes)]
+        lines += ["", *(f"- {markdown_note(note)}" for note in table.notes)]
     return "\n".join(lines) + "\n"
+
+
+def markdown_note(text: str) -> str:
+    """A sentence escaped for Markdown, but for the commands in it: code in backticks, of plain characters."""
+    parts = _COMMAND.split(one_line(text))
+    return "".join(part if _COMMAND.fullmatch(part) else _escaped(part) for part in parts)
 
 
 def markdown_text(text: str) -> str:
     """Text escaped for Markdown: no table cell, tag, link or emphasis can begin in it."""
-    text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _escaped(one_line(text))
+
+
+def _escaped(text: str) -> str:
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{char}" if char in "\\`|*[]" else char for char in text)

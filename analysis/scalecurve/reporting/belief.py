@@ -13,13 +13,15 @@ from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.text import count
 
 YES, WITH_CARE, NO = "Yes", "With care", "Not as it stands"
+ONE_SESSION = "Yes, for this session"
+"""Another day or another machine was not measured: the spread between sessions is not in any interval."""
 WIDE = 0.1
 """A half interval of this share of its value or more leaves open what a curve is read for."""
 
 
 @dataclass(frozen=True)
 class Belief:
-    """``word`` is YES, WITH_CARE or NO; ``facts`` are its grounds in numbers, ``cautions`` what speaks against."""
+    """``word`` is one of the four above; ``facts`` are its grounds in numbers, ``cautions`` what speaks against."""
 
     word: str
     facts: tuple[str, ...]
@@ -31,7 +33,8 @@ def belief(findings: Findings) -> Belief:
     was measured elsewhere.
     """
     against, care = tuple(_against(findings)), tuple(_care(findings))
-    word = NO if against else WITH_CARE if care else YES
+    sound = ONE_SESSION if _fewest_sessions(findings.bundles) <= 1 else YES
+    word = NO if against else WITH_CARE if care else sound
     return Belief(word, tuple(_facts(findings)), against + care)
 
 
@@ -108,6 +111,11 @@ def _where(bundles: Sequence[Bundle]) -> str:
     sessions = max((len({record.trial.session for record in records}) for records in each), default=1)
     where = "one machine" if machines == 1 else f"{machines} machines"
     return f"{'one session' if sessions <= 1 else f'{sessions} sessions'} on {where}"
+
+
+def _fewest_sessions(bundles: Sequence[Bundle]) -> int:
+    records = [[trial.record for trial in bundle.trials if trial.good and trial.record] for bundle in bundles]
+    return min((len({record.trial.session for record in of_one}) for of_one in records if of_one), default=0)
 
 
 def _label(findings: Findings, bundle: Bundle) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from scalecurve.curves.cost import PointCost, SeriesCost
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate
+from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count
 
 MOST_COUNTS = 6
@@ -34,6 +35,8 @@ class CountPrice:
 class PriceList:
     """``work`` is what all prices are of, as ``epoch``; ``rows`` have a cell for each of ``series``.
 
+    ``rate`` is the price of a worker-hour, where all curves have the same; ``assumed``, what the table presupposes.
+
     Where ``best_of`` curves are too many for columns of their own, an experiment has one, of its fastest curve at each
     count; ``series`` names the experiments then, and is empty for a single one.
     """
@@ -43,6 +46,8 @@ class PriceList:
     rows: tuple[tuple[int, tuple[CountPrice | None, ...]], ...]
     priced: bool
     best_of: int = 0
+    rate: str = ""
+    assumed: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,20 @@ def price_list(series: Sequence[SeriesCost], names: Mapping[tuple[str, str], str
     rows = [(workers, tuple(cells.get((name, workers)) for name in columns)) for workers in counts]
     priced = any(costs.currency for costs in measured)
     shown = tuple(columns) if not many or len(bundles) > 1 else ()
-    return PriceList(work, shown, tuple(rows), priced, len(measured) if many else 0)
+    best_of = len(measured) if many else 0
+    return PriceList(work, shown, tuple(rows), priced, best_of, _rate(measured), _assumed(measured, work))
+
+
+def _rate(series: Sequence[SeriesCost]) -> str:
+    rates = {(costs.per_worker_hour, costs.currency) for costs in series}
+    ((price, currency),) = rates if len(rates) == 1 else ((None, None),)
+    return f"{formatting.number(price, 3)} {currency} per worker-hour" if price is not None else ""
+
+
+def _assumed(series: Sequence[SeriesCost], work: str) -> str:
+    """Larger batches may need more epochs; nothing here says how many."""
+    grows = any(costs.series.mode is Mode.weak and len(costs.series.measured) > 1 for costs in series)
+    return "Weak scaling: the same epochs, at batches that grow with the workers." if grows and "epochs" in work else ""
 
 
 def _cell(entry: _Entry, column: Sequence[_Entry], others: Sequence[_Entry]) -> CountPrice:

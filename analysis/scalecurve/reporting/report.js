@@ -42,10 +42,10 @@
     const controls = document.createElement("div");
     controls.className = "controls";
     if (figure.classList.contains("has-linear")) {
-      const button = add(controls, "button", "linear axis");
+      const button = add(controls, "button", "show linear axis");
       button.className = "scale";
       button.addEventListener("click", () => {
-        button.textContent = figure.classList.toggle("as-linear") ? "log axis" : "linear axis";
+        button.textContent = figure.classList.toggle("as-linear") ? "show log axis" : "show linear axis";
       });
     }
     JSON.parse(figure.dataset.curves).forEach((label, index) => {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve.render import formatting as spelling
-from scalecurve.render.table import PENDING, Column, Table, interval_ends, markdown_text
+from scalecurve.render.table import PENDING, Column, Table, interval_ends, markdown_note, markdown_text
 from scalecurve.statistics.estimate import Estimate, Method
 
 ESTIMATE = Estimate(1.8234567, 1.7512345, 1.8956789, 0.95, Method.WELCH, 3)
@@ -158,3 +158,8 @@ def test_seconds(value: float, text: str):
 
 def test_an_interval_around_zero_never_shows_minus_zero():
     assert spelling.interval(Estimate(0.0, -0.004, 0.004, 0.95, Method.PAIRED, 3)) == "0.000 (-0.004 to 0.004)"
+
+
+def test_a_command_in_a_note_stays_code() -> None:
+    assert markdown_note("With `scalecurve run --add-points`.") == "With `scalecurve run --add-points`."
+    assert markdown_note("a*b `<b>` `c|d`") == r"a\*b \`&lt;b&gt;\` \`c\|d\`"

@@ -138,10 +138,10 @@ def test_an_axis_can_be_linear(browser: Browser, pages: Pages) -> None:
     with opened(browser, pages("every-section")) as page:
         figure = page.locator("figure.has-linear").first
         assert figure.locator(".wide").is_visible()
-        figure.get_by_role("button", name="linear axis").click()
+        figure.get_by_role("button", name="show linear axis").click()
         assert figure.locator(".linear").is_visible()
         assert not figure.locator(".wide").is_visible()
-        figure.get_by_role("button", name="log axis").click()
+        figure.get_by_role("button", name="show log axis").click()
         assert figure.locator(".wide").is_visible()
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from scalecurve.curves.cost import PointCost, SeriesCost
 from scalecurve.curves.results import SeriesResult
 from scalecurve.reporting.prices import PriceList, price_list
+from scalecurve_api.spec.scaling import Mode
 from tests.analysis.reporting.test_answer import curve, point
 
 
@@ -24,7 +25,8 @@ def costs(series: SeriesResult, *, currency: str | None = "USD", size: int | Non
             )
         )
     counts = [p.result.workers for p in points]
-    return SeriesCost(series, currency, size, None, tuple(points), counts[0], (), counts[-1], ())
+    rate = 3.6 if currency else None
+    return SeriesCost(series, currency, rate, size, None, tuple(points), counts[0], (), counts[-1], ())
 
 
 def listed(*series: SeriesCost) -> PriceList:
@@ -65,6 +67,7 @@ def test_without_a_price_there_are_times_alone() -> None:
     prices = listed(costs(curve(ONE, TWO), currency=None, size=None))
     assert prices.work == "million samples"
     assert not prices.priced
+    assert prices.rate == ""
     spelled = [(cells[0].time, cells[0].money) for _, cells in prices.rows if cells[0]]
     assert spelled == [("26.0 min", ""), ("14.3 min", "")]
 
@@ -87,3 +90,20 @@ def test_curves_of_different_experiments_are_not_compared() -> None:
     assert prices.series == ("b", "other")
     named_at_four = [cell.series for cell in prices.rows[-1][1] if cell]
     assert named_at_four == ["a", "c"]
+
+
+def test_the_price_of_an_hour_is_stated_where_it_is_one() -> None:
+    one, other = costs(curve(ONE, TWO)), replace(costs(named(curve(ONE, TWO), "b")), per_worker_hour=2.0)
+    assert listed(one).rate.startswith("3.60 USD")
+    assert listed(one, other).rate == ""
+
+
+def test_weak_scaling_to_a_number_of_epochs_assumes_that_these_suffice() -> None:
+    def trained(mode: Mode) -> SeriesCost:
+        series = costs(replace(curve(ONE, TWO), mode=mode))
+        points = tuple(replace(p, total_s=p.epoch_s) for p in series.points)
+        return replace(series, epochs=90, points=points)
+
+    assert listed(trained(Mode.weak)).assumed
+    assert listed(trained(Mode.strong)).assumed == ""
+    assert listed(costs(replace(curve(ONE, TWO), mode=Mode.weak))).assumed == ""

@@ -29,6 +29,8 @@ class BundleClaim(LedgerEntry):
     """Its row, as `pandas.DataFrame.query` takes it."""
     text: str
     """What stands on the page, as `str.format` takes it: `{speedup:.2f}x`. Shares are in percent."""
+    prices: str | None = None
+    """Name of a shipped price, in place of the experiment's."""
     separator: str | None = None
     """Between the texts of several rows; without it there must be one row."""
 
@@ -80,8 +82,8 @@ class BundlePicture(LedgerEntry):
     plot: str | None = None
     width: int = 1280
     height: int = 800
-    top: str = ""
-    """Text of the heading that the screenshot begins at; the page's top without it."""
+    prices: str | None = None
+    """Name of a shipped price, in place of the experiment's."""
 
 
 class TerminalPicture(LedgerEntry):

@@ -13,6 +13,7 @@ from matplotlib.testing.compare import compare_images
 from matplotlib.testing.exceptions import ImageComparisonFailure
 
 from scalecurve import open_bundles, report
+from scalecurve.hardware.prices import find_price
 from tests.analysis.reporting import browser
 from tools.claims import notebook
 from tools.claims.claims_file import BundlePicture, ClaimsFile, DatedPicture, TerminalPicture
@@ -84,11 +85,12 @@ def _plot(picture: BundlePicture, folder: Path) -> Path:
 
 def _screenshot(picture: BundlePicture, folder: Path, chromium: Browser | None) -> Path:
     assert chromium is not None
-    (page,) = report(open_bundles([ROOT / picture.bundle]), folder, ["html"])
+    price = find_price(picture.prices) if picture.prices else None
+    notes = (price.sentence,) if price else ()
+    cost = price.cost() if price else None
+    (page,) = report(open_bundles([ROOT / picture.bundle]), folder, ["html"], cost, notes)
     file = folder / "screenshot.png"
     with browser.opened(chromium, page, picture.width, picture.height) as shown:
-        if picture.top:
-            shown.get_by_role("heading", name=picture.top).first.evaluate("each => each.scrollIntoView()")
         shown.screenshot(path=file)
     return file
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from scalecurve.bundle.open import open_bundle
+from scalecurve.hardware.prices import find_price
 from scalecurve.render.table import Table
 from scalecurve.reporting.compose import compose
 from scalecurve.reporting.findings import analyze
@@ -26,7 +27,7 @@ def text(claim: BundleClaim) -> str:
     Raises:
         ClaimError: where the table, the row or a column is not there, or more than one row is.
     """
-    known = tables(ROOT / claim.bundle)
+    known = tables(ROOT / claim.bundle, claim.prices)
     if claim.table not in known:
         raise ClaimError(f"{claim.id}: table: got {claim.table!r}, expected {', '.join(known)}")
     frame = known[claim.table]
@@ -46,9 +47,10 @@ def text(claim: BundleClaim) -> str:
 
 
 @cache
-def tables(bundle: Path) -> Mapping[str, pd.DataFrame]:
+def tables(bundle: Path, prices: str | None = None) -> Mapping[str, pd.DataFrame]:
     """The tables of a bundle's report; shares are in percent, as they are written."""
-    found = compose(analyze([open_bundle(bundle)]), draw=False).tables
+    price = find_price(prices).cost() if prices else None
+    found = compose(analyze([open_bundle(bundle)], price), draw=False).tables
     return {table.name: _in_percent(table) for table in found}
 
 

@@ -15,13 +15,14 @@ MARKER = re.compile(r"<!-- live: ([a-z0-9-]+) -->")
 
 @dataclass(frozen=True)
 class LiveReport:
-    """A report on the site; ``device`` and ``link`` add what Paleo predicts for them."""
+    """A report on the site; ``device`` and ``link`` add what Paleo predicts, ``prices`` names a shipped price."""
 
     name: str
     title: str
     bundle: str
     device: str = ""
     link: str = ""
+    prices: str = ""
 
     @property
     def path(self) -> str:
@@ -30,16 +31,31 @@ class LiveReport:
     def page(self) -> str:
         """The report, one file of HTML."""
         from scalecurve import open_bundles, report
+        from scalecurve.hardware.prices import find_price
         from scalecurve.reporting.findings import PredictionTarget
 
         target = PredictionTarget(self.device, self.link) if self.device else None
         with tempfile.TemporaryDirectory() as folder:
-            (written,) = report(open_bundles([ROOT / self.bundle]), folder, ["html"], target=target)
+            price = find_price(self.prices) if self.prices else None
+            cost, notes = (price.cost(), (price.sentence,)) if price else (None, ())
+            bundles = open_bundles([ROOT / self.bundle])
+            (written,) = report(bundles, folder, ["html"], cost, notes, target=target)
             return written.read_text(encoding="utf-8")
 
 
 REPORTS = (
-    LiveReport("resnet50-h200", "ResNet-50 on 1, 2 and 4 H200s", "docs/evidence/h200/resnet50.zip"),
+    LiveReport(
+        "resnet50-h200",
+        "ResNet-50 on 1, 2 and 4 H200s",
+        "docs/evidence/h200/resnet50.zip",
+        prices="hyperstack_h200",
+    ),
+    LiveReport(
+        "gpt2-batches-h100",
+        "GPT-2 on one H100: batch, compile, checkpointing",
+        "docs/evidence/gpu/llm-gpt2-small.zip",
+        prices="hyperstack_h100",
+    ),
     LiveReport("gpt2-h100", "GPT-2 under DDP and FSDP2 on two H100s", "docs/evidence/gpu/explain-gpt2.zip"),
     LiveReport("allreduce-h200", "An all-reduce over NCCL on H200s", "docs/evidence/h200/allreduce.zip"),
     LiveReport(

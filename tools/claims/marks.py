@@ -35,16 +35,13 @@ def marks(page: str) -> list[ClaimMark]:
     page = _SHOWN.sub("", page)
     found = [ClaimMark(each[1], each[2], page.count("\n", 0, each.start()) + 1) for each in _MARK.finditer(page)]
     rest = _MARK.sub(lambda each: "\n" * each[0].count("\n"), page)
-    for place, text in [(_line(rest, each.start()), rest) for each in _EDGE.finditer(rest)]:
-        raise BrokenMark(f"line {place}: a claim without its other end: {text.splitlines()[place - 1].strip()}")
+    if edge := _EDGE.search(rest):
+        line = rest.count("\n", 0, edge.start())
+        raise BrokenMark(f"line {line + 1}: a claim without its other end: {rest.splitlines()[line].strip()}")
     for mark in found:
         if _EDGE.search(mark.text):
             raise BrokenMark(f"line {mark.line}: claim {mark.id} holds another one")
     return found
-
-
-def _line(text: str, at: int) -> int:
-    return text.count("\n", 0, at) + 1
 
 
 def differs(text: str, expected: str) -> bool:

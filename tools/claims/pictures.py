@@ -13,11 +13,11 @@ from matplotlib.testing.compare import compare_images
 from matplotlib.testing.exceptions import ImageComparisonFailure
 
 from scalecurve import open_bundles, report
-from scalecurve.hardware.prices import find_price
 from tests.analysis.reporting import browser
 from tools.claims import notebook
 from tools.claims.claims_file import BundlePicture, ClaimsFile, DatedPicture, TerminalPicture
 from tools.claims.terminal import svg
+from tools.docs.live import report_page
 from tools.ledger import ROOT
 
 if TYPE_CHECKING:
@@ -85,11 +85,9 @@ def _plot(picture: BundlePicture, folder: Path) -> Path:
 
 def _screenshot(picture: BundlePicture, folder: Path, chromium: Browser | None) -> Path:
     assert chromium is not None
-    price = find_price(picture.prices) if picture.prices else None
-    notes = (price.sentence,) if price else ()
-    cost = price.cost() if price else None
-    (page,) = report(open_bundles([ROOT / picture.bundle]), folder, ["html"], cost, notes)
-    file = folder / "screenshot.png"
+    folder.mkdir()
+    page, file = folder / "report.html", folder / "screenshot.png"
+    page.write_text(report_page(picture.bundle, picture.prices or ""), encoding="utf-8")
     with browser.opened(chromium, page, picture.width, picture.height) as shown:
         shown.screenshot(path=file)
     return file

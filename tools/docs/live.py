@@ -3,11 +3,17 @@
 `<!-- live: NAME -->` on a page shows one in a frame, with a link to it on a page of its own.
 """
 
+from __future__ import annotations
+
 import html
 import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scalecurve.reporting.findings import PredictionTarget
 
 ROOT = Path(__file__).resolve().parents[2]
 MARKER = re.compile(r"<!-- live: ([a-z0-9-]+) -->")
@@ -30,17 +36,21 @@ class LiveReport:
 
     def page(self) -> str:
         """The report, one file of HTML."""
-        from scalecurve import open_bundles, report
-        from scalecurve.hardware.prices import find_price
         from scalecurve.reporting.findings import PredictionTarget
 
-        target = PredictionTarget(self.device, self.link) if self.device else None
-        with tempfile.TemporaryDirectory() as folder:
-            price = find_price(self.prices) if self.prices else None
-            cost, notes = (price.cost(), (price.sentence,)) if price else (None, ())
-            bundles = open_bundles([ROOT / self.bundle])
-            (written,) = report(bundles, folder, ["html"], cost, notes, target=target)
-            return written.read_text(encoding="utf-8")
+        return report_page(self.bundle, self.prices, PredictionTarget(self.device, self.link) if self.device else None)
+
+
+def report_page(bundle: str, prices: str = "", target: PredictionTarget | None = None) -> str:
+    """The HTML of the report of a bundle in the repository, by a shipped price if one is named."""
+    from scalecurve import open_bundles, report
+    from scalecurve.hardware.prices import find_price
+
+    price = find_price(prices) if prices else None
+    cost, notes = (price.cost(), (price.sentence,)) if price else (None, ())
+    with tempfile.TemporaryDirectory() as folder:
+        (written,) = report(open_bundles([ROOT / bundle]), folder, ["html"], cost, notes, target=target)
+        return written.read_text(encoding="utf-8")
 
 
 REPORTS = (

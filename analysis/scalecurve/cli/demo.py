@@ -21,7 +21,7 @@ from scalecurve_api.problem import printable
 SHIPPED = "demo.zip"
 """ResNet-50 on 1, 2 and 4 H200s; docs/evidence/h200 says how it was measured."""
 PRICES = "hyperstack_h200"
-"""A public price of what it was measured on: who measured it paid none."""
+"""A published price of an H200, in place of the one in the experiment."""
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 

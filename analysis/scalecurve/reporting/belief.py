@@ -10,6 +10,7 @@ from scalecurve.curves.scope import count_machines
 from scalecurve.render import formatting
 from scalecurve.reporting.findings import Findings
 from scalecurve.statistics.estimate import Estimate
+from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.text import count
 
 YES, WITH_CARE, NO = "Yes", "With care", "Not as it stands"
@@ -104,18 +105,25 @@ def _widest(findings: Findings) -> float | None:
 
 def _where(bundles: Sequence[Bundle]) -> str:
     """Of the experiment with the most sessions and machines: each has its own."""
-    each = [[trial.record for trial in bundle.trials if trial.good and trial.record] for bundle in bundles]
+    each = _good_records(bundles)
     if any(each) and all(record.imported for records in each for record in records):
         return "measured elsewhere"
     machines = max(map(count_machines, each), default=1)
-    sessions = max((len({record.trial.session for record in records}) for records in each), default=1)
+    sessions = max(map(_sessions, each), default=1)
     where = "one machine" if machines == 1 else f"{machines} machines"
     return f"{'one session' if sessions <= 1 else f'{sessions} sessions'} on {where}"
 
 
 def _fewest_sessions(bundles: Sequence[Bundle]) -> int:
-    records = [[trial.record for trial in bundle.trials if trial.good and trial.record] for bundle in bundles]
-    return min((len({record.trial.session for record in of_one}) for of_one in records if of_one), default=0)
+    return min((_sessions(records) for records in _good_records(bundles) if records), default=0)
+
+
+def _sessions(records: Sequence[TrialRecord]) -> int:
+    return len({record.trial.session for record in records})
+
+
+def _good_records(bundles: Sequence[Bundle]) -> list[list[TrialRecord]]:
+    return [[trial.record for trial in bundle.trials if trial.good and trial.record] for bundle in bundles]
 
 
 def _label(findings: Findings, bundle: Bundle) -> str:

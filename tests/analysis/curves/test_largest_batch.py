@@ -4,12 +4,15 @@ from pathlib import Path
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.curves.compute import scaling
+from scalecurve.curves.cost import cost
 from scalecurve.curves.largest_batch import largest_batch_table, largest_in_words
+from scalecurve.curves.tables import scaling_table
 from scalecurve.timelines.gate import CheckOutcome, gate
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import TrialPhase
 from tests.analysis.synthetic import Truth, amdahl, experiment, write_bundle
 
+LADDER_OF_TOKENS = Path(__file__).parents[3] / "docs" / "evidence" / "gpu" / "llm-gpt2-small.zip"
 EXACT = Truth(step_s=amdahl(0.1, 0.1), repetition_cv=0.0, step_cv=0.0)
 
 
@@ -47,3 +50,9 @@ def test_without_a_ladder_there_is_none(tmp_path: Path):
     bundle = open_bundle(write_bundle(tmp_path / "b", of, EXACT, tables=False))
     assert largest_batch_table([bundle]).rows == ()
     assert largest_in_words([bundle]) == []
+
+
+def test_a_batch_that_did_not_fit_does_not_change_the_unit() -> None:
+    bundle = open_bundle(LADDER_OF_TOKENS)
+    columns = (*scaling_table(scaling([bundle])).columns, *cost([bundle]).table().columns)
+    assert {"Throughput (tokens/s)", "Million tokens"} <= {column.heading for column in columns}

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve.bundle.open import open_bundle, open_bundles
+from scalecurve.curves.compute import scaling
 from scalecurve.curves.losses import COMMUNICATION, COMPUTE, INPUT, KEPT, UNKNOWN, StepShares, losses
 from scalecurve.curves.results import PointResult, SeriesResult, TrialCounts
 from scalecurve.render.labels import brief
 from scalecurve.reporting.answer import answer
-from scalecurve.reporting.belief import NO, WITH_CARE
+from scalecurve.reporting.belief import NO, ONE_SESSION, WITH_CARE, YES, belief
 from scalecurve.reporting.findings import analyze
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve_api.spec.scaling import Mode
@@ -20,6 +21,7 @@ from scalecurve_api.spec.trial import InvalidReason, Point, TrialPhase
 from tests.analysis.curves.test_doubts import custom, unseen
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 
+EVIDENCE = Path(__file__).parents[3] / "docs" / "evidence" / "h200"
 THREE = TrialCounts(3, 3, 0, 0, 0, 0)
 
 
@@ -141,6 +143,21 @@ def test_an_excluded_trial_asks_for_care(tmp_path: Path) -> None:
     assert "1 trial excluded: 1 Failed" in result.belief.cautions
     assert result.belief.facts[0] == "7 of 8 trials valid"
     assert not result.prices.priced
+
+
+def test_one_session_is_believed_for_itself_alone() -> None:
+    one, several = (analyze([open_bundle(EVIDENCE / name)]) for name in ("resnet50.zip", "sessions.zip"))
+    assert belief(one).word == ONE_SESSION
+    assert belief(several).word == WITH_CARE
+    assert belief(replace(several, differences=())).word == YES
+
+
+def test_a_remainder_that_nothing_explains_has_no_cause() -> None:
+    (_, weak) = scaling([open_bundle(EVIDENCE / "resnet50.zip")]).series
+    bar = losses(weak)
+    assert bar is not None
+    assert bar.terms[-1].share < 0
+    assert bar.terms[-1].label == "remainder"
 
 
 def test_points_that_do_not_count_are_not_believed(tmp_path: Path) -> None:

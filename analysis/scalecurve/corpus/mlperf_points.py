@@ -1,0 +1,226 @@
+"""The runs of a results repository as points: a system's description, the runs of its logs, a unit or the reason."""
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from scalecurve.corpus.device_names import device_name
+from scalecurve.corpus.mlperf_run import LoggedRun, read_log
+from scalecurve.corpus.mlperf_units import Rate, rate_of
+from scalecurve.corpus.results_member import Member, Selection
+from scalecurve.corpus.results_repository import members, origin
+from scalecurve.corpus.schema import NOT_STATED, SAMPLES, Corpus, CorpusError, PublishedPoint, Run, Source
+
+_NOTHING = ("", "n/a", "na", "none", "-")
+_MOST_TEXT = 300
+_VERSIONS = re.compile(r"(cuda|cudnn|nccl|rocm|driver|torch|jax|mofed)", re.IGNORECASE)
+_LICENSES = (("Apache License", "Apache-2.0"), ("MIT License", "MIT"), ("BSD 3-Clause", "BSD-3-Clause"))
+_Logs = dict[tuple[str, str, str], list[LoggedRun]]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A corpus of a repository, and in ``notes`` a line for all that was skipped, refused or named twice."""
+
+    corpus: Corpus
+    notes: tuple[str, ...]
+    runs: int
+
+
+@dataclass(frozen=True)
+class _System:
+    device: str
+    nodes: int
+    devices_per_node: int
+    software: str
+    interconnect: str
+
+
+def import_results(
+    path: Path, name: str | None = None, progress: Callable[[str, int], None] = lambda name, count: None
+) -> Imported:
+    """Read a repository of MLPerf results.
+
+    Args:
+        path: A checkout, a bare git repository, or an archive.
+        name: Name of the source; that of its round by default.
+        progress: Called with the name of each log that was read, and their count.
+
+    Returns:
+        The points in the order of submitter, system and benchmark, each with its runs in time order.
+
+    Raises:
+        CorpusError: the repository cannot be read, exceeds a limit, or has no result.
+    """
+    selection = Selection(str(path))
+    systems: dict[tuple[str, str], _System | str] = {}
+    logs: _Logs = defaultdict(list)
+    spdx, count = NOT_STATED, 0
+    for member in members(path, selection):
+        if not member.submitter:
+            spdx = _license(member.data)
+        elif not member.benchmark:
+            systems[member.submitter, member.system] = _system(member)
+        else:
+            count += 1
+            progress(member.name, count)
+            _read(member, logs, selection)
+    if not logs:
+        raise CorpusError(f"{path}: no SUBMITTER/results/SYSTEM/BENCHMARK/result_*.txt; expected a results repository")
+    about = origin(path)
+    source = Source(name or about.name, about.title, about.url, spdx, about.revision)
+    points, notes = _points(source.name, systems, logs)
+    unique, aliased = _without_copies(points)
+    notes = [*notes, *_of_skipped(selection.skipped), *aliased]
+    return Imported(Corpus((source,), tuple(unique)), tuple(notes), count)
+
+
+def _read(member: Member, logs: _Logs, selection: Selection) -> None:
+    try:
+        run = read_log(member.data, member.name)
+    except CorpusError as error:
+        selection.skipped.append(f"{error}; skipped")
+        return
+    logs[member.submitter, member.system, member.benchmark].append(run)
+
+
+def _license(data: bytes) -> str:
+    text = " ".join(data[:4000].decode("utf-8", "replace").split())
+    return next((spdx for words, spdx in _LICENSES if words in text), NOT_STATED)
+
+
+def _system(member: Member) -> _System | str:
+    """What a system's description states; a line instead where that does not say how many devices it has."""
+    try:
+        tree = json.loads(member.data)
+        nodes, each = _count(tree, "number_of_nodes"), _count(tree, "accelerators_per_node")
+    except (ValueError, TypeError, RecursionError) as error:
+        return f"{member.name}: {str(error)[:120] or type(error).__name__}"
+    return _System(
+        device=device_name(_text(tree, "accelerator_model_name")),
+        nodes=nodes,
+        devices_per_node=each,
+        software=_joined([_text(tree, "framework"), _stack(tree.get("other_software_stack"))]),
+        interconnect=_joined([_text(tree, "accelerator_interconnect"), _text(tree, "host_networking")]),
+    )
+
+
+def _count(tree: Any, field: str) -> int:
+    value = tree.get(field) if isinstance(tree, dict) else None
+    if not (isinstance(value, int | str) and str(value).strip().isdecimal() and 0 < int(value) < 10**6):
+        raise ValueError(f"{field}: expected a positive number, got {str(value)[:40]!r}")
+    return int(value)
+
+
+def _stack(stack: Any) -> str:
+    """Versions that bear on speed, of a description that is a mapping, a list of mappings, or a text."""
+    if isinstance(stack, list):
+        return _joined([_stack(each) for each in stack])
+    if not isinstance(stack, Mapping):
+        return str(stack or "")
+    return ", ".join(f"{key} {value}" for key, value in stack.items() if _VERSIONS.search(str(key)))
+
+
+def _text(tree: Mapping[str, Any], field: str) -> str:
+    return str(tree.get(field) or "")
+
+
+def _joined(texts: Sequence[str]) -> str:
+    cleaned = (" ".join(re.sub(r"[^\x20-\x7e]", " ", text).split()) for text in texts)
+    return "; ".join(text for text in cleaned if text.lower() not in _NOTHING)[:_MOST_TEXT]
+
+
+def _points(
+    source: str, systems: Mapping[tuple[str, str], _System | str], logs: _Logs
+) -> tuple[list[PublishedPoint], list[str]]:
+    points, notes = [], []
+    for (submitter, system, benchmark), runs in sorted(logs.items()):
+        described = systems.get((submitter, system), f"{submitter}/systems/{system}.json: missing")
+        if isinstance(described, str):
+            notes.append(f"{described}; {benchmark} of {len(runs)} runs skipped")
+            continue
+        point, other = _point(source, (submitter, system, benchmark), described, runs)
+        points.append(point)
+        if other:
+            notes.append(
+                f"{submitter}/{system}/{benchmark}: {other} of {len(runs)} runs have another global batch; skipped"
+            )
+    return points, notes
+
+
+def _point(
+    source: str, key: tuple[str, str, str], system: _System, runs: Sequence[LoggedRun]
+) -> tuple[PublishedPoint, int]:
+    """The point of runs, and how many of them were dropped because they have another global batch."""
+    workers = system.nodes * system.devices_per_node
+    batch = Counter(run.global_batch for run in runs).most_common(1)[0][0]
+    kept = sorted((run for run in runs if run.global_batch == batch), key=lambda run: run.started_at)
+    rates = [rate_of(run, workers) for run in kept]
+    reason = _reason(rates)
+    submitter, name, benchmark = key
+    point = PublishedPoint(
+        source=source,
+        submitter=submitter,
+        system=name,
+        benchmark=benchmark,
+        device=system.device,
+        nodes=system.nodes,
+        devices_per_node=system.devices_per_node,
+        workers=workers,
+        global_batch=batch,
+        precision=None,
+        software=system.software,
+        interconnect=system.interconnect,
+        unit=None if reason else SAMPLES,
+        reason=reason,
+        basis="" if reason else Counter(rate.basis for rate in rates if rate.value).most_common(1)[0][0],
+        runs=tuple(_run(run, rate, not reason) for run, rate in zip(kept, rates, strict=True)),
+    )
+    return point, len(runs) - len(kept)
+
+
+def _reason(rates: Sequence[Rate]) -> str:
+    """Why the unit of a point is not proved, empty if it is: every figure that a run has must be."""
+    refused = Counter(rate.reason for rate in rates if rate.figure is not None and rate.value is None)
+    if refused:
+        return refused.most_common(1)[0][0]
+    if len({rate.basis.partition(",")[0] for rate in rates if rate.figure is not None}) > 1:
+        return "some runs log step times and others a throughput"
+    return "" if any(rate.value for rate in rates) else rates[0].reason
+
+
+def _run(run: LoggedRun, rate: Rate, proved: bool) -> Run:
+    return Run(
+        started_at=run.started_at,
+        minutes=run.minutes,
+        rate=rate.value if proved else None,
+        step_s=run.step_s,
+        relative=None if proved else rate.figure,
+        progress=run.progress,
+    )
+
+
+def _without_copies(points: Iterable[PublishedPoint]) -> tuple[list[PublishedPoint], list[str]]:
+    """Points without those that have the same runs as an earlier one, which names them; and a note for each."""
+    first: dict[tuple[object, ...], int] = {}
+    unique: list[PublishedPoint] = []
+    notes = []
+    for point in points:
+        runs = (point.benchmark, *((run.started_at, run.minutes, run.step_s) for run in point.runs))
+        at = first.setdefault(runs, len(unique))
+        if at == len(unique):
+            unique.append(point)
+            continue
+        kept, name = unique[at], f"{point.submitter}/{point.system}"
+        unique[at] = replace(kept, aliases=(*kept.aliases, name))
+        notes.append(f"{name}/{point.benchmark}: the same runs as {kept.submitter}/{kept.system}; kept once")
+    return unique, notes
+
+
+def _of_skipped(lines: Sequence[str], most: int = 10) -> list[str]:
+    rest = len(lines) - most
+    return [*lines[:most], *([f"{rest} further files skipped"] if rest > 0 else [])]

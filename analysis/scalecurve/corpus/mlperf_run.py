@@ -1,0 +1,189 @@
+"""One log of MLPerf (``:::MLLOG`` lines): what it states of its run, and how far training had come when."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from scalecurve.corpus.schema import CorpusError
+
+_MARKER = b":::MLL"
+_KEY = re.compile(rb'"key"\s*:\s*"(\w+)"')
+_FACTS = ("submission_benchmark", "global_batch_size", "gradient_accumulation_steps", "train_samples")
+_MARKS = ("run_start", "run_stop", "block_start", "block_stop", "epoch_start", "epoch_stop", "eval_start", "eval_stop")
+_KEYS = frozenset(key.encode() for key in (*_FACTS, *_MARKS, "tracked_stats"))
+_STEP_TIMES = ("train_step_time", "train_step_timing in s")
+_IMAGES = 1_170_301
+"""Training images of the detection benchmark, fixed by its rules; its ``train_samples`` counts batches."""
+_TOKENS = 2048
+"""Tokens of a sample of GPT-3, fixed by its rules; its log counts tokens."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A line of the log."""
+
+    at_s: float
+    key: str
+    value: Any
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """What a log states. ``progress`` is samples per second between its events, None where they count none."""
+
+    benchmark: str
+    global_batch: int | None
+    accumulation: int | None
+    started_at: float
+    minutes: float | None
+    step_s: tuple[float, ...]
+    throughputs: tuple[float, ...]
+    progress: float | None
+
+
+def read_log(data: bytes, place: str) -> LoggedRun:
+    """Read a log.
+
+    Args:
+        data: The bytes of the log.
+        place: Names the log in errors.
+
+    Raises:
+        CorpusError: a line is not an event, or the log has no run_start or several.
+    """
+    events = list(_events(data, place))
+    starts = [event for event in events if event.key == "run_start"]
+    if len(starts) != 1:
+        raise CorpusError(f"{place}: run_start: {len(starts)} of them; expected one")
+    facts = {event.key: event.value for event in events if event.key in _FACTS}
+    stops = [event for event in events if event.key == "run_stop" and event.metadata.get("status") == "success"]
+    minutes = (stops[-1].at_s - starts[0].at_s) / 60 if stops else None
+    stats = [event.value for event in events if event.key == "tracked_stats" and isinstance(event.value, dict)]
+    benchmark = str(facts.get("submission_benchmark", ""))
+    stretches = _stretches(events, benchmark, _positive(facts.get("train_samples")))
+    rates = [samples / seconds for samples, seconds in stretches if samples > 0 and seconds > 0]
+    return LoggedRun(
+        benchmark=benchmark,
+        global_batch=_whole(facts.get("global_batch_size")),
+        accumulation=_whole(facts.get("gradient_accumulation_steps")),
+        started_at=starts[0].at_s,
+        minutes=minutes if minutes is not None and minutes > 0 else None,
+        step_s=_figures(stats, _STEP_TIMES),
+        throughputs=_figures(stats, ("throughput",)),
+        progress=median(rates) if rates else None,
+    )
+
+
+def _events(data: bytes, place: str) -> Iterator[Event]:
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        # A line of a key that does not matter is never parsed: most lines of a large run are such.
+        marker = line.find(_MARKER)
+        begin = line.find(b"{", marker) if marker >= 0 else -1
+        key = _KEY.search(line, begin) if begin >= 0 else None
+        if key is None or key[1] not in _KEYS:
+            continue
+        try:
+            tree = json.loads(line[begin : line.rfind(b"}") + 1])
+            metadata = tree.get("metadata")
+            at_s = float(tree["time_ms"]) / 1e3
+            if not math.isfinite(at_s):
+                raise ValueError(f"time_ms is {at_s}")
+            yield Event(at_s, str(tree["key"]), tree.get("value"), metadata if isinstance(metadata, dict) else {})
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise CorpusError(
+                f"{place}, line {number}: not an event of MLLog: {type(error).__name__}: {str(error)[:120]}"
+            ) from error
+
+
+def _stretches(events: Sequence[Event], benchmark: str, epoch: float | None) -> Iterator[tuple[float, float]]:
+    """Samples and seconds of each stretch of training between evaluations."""
+    if benchmark in ("ssd", "retinanet"):
+        return _epochs(events)
+    if benchmark == "gpt3":
+        return _blocks_of_tokens(events)
+    if benchmark == "bert":
+        return _between_evaluations(events, 1.0)
+    if benchmark in ("dlrm_dcnv2", "rgat", "gnn"):
+        return _between_evaluations(events, epoch) if epoch else iter(())
+    return _blocks(events)
+
+
+def _epochs(events: Sequence[Event]) -> Iterator[tuple[float, float]]:
+    start: Event | None = None
+    for event in events:
+        if event.key == "epoch_start":
+            start = event
+        elif event.key == "epoch_stop" and start is not None:
+            yield float(_IMAGES), event.at_s - start.at_s
+            start = None
+
+
+def _between_evaluations(events: Sequence[Event], scale: float) -> Iterator[tuple[float, float]]:
+    """From the start, or the end of an evaluation, to the start of the next; ``epoch_num`` counts samples or epochs."""
+    since: tuple[float, float] | None = None
+    for event in events:
+        if event.key == "epoch_start":
+            since = (event.at_s, 0.0)
+        elif event.key == "eval_start" and since is not None:
+            count = _scaled(event, "epoch_num", scale)
+            if count is not None:
+                yield count - since[1], event.at_s - since[0]
+            since = None
+        elif event.key == "eval_stop":
+            count = _scaled(event, "epoch_num", scale)
+            since = None if count is None else (event.at_s, count)
+
+
+def _blocks(events: Sequence[Event]) -> Iterator[tuple[float, float]]:
+    """From the start of a block to its end; how far it came may only be told by the next event that counts samples."""
+    start: tuple[float, float] | None = None
+    end_s: float | None = None
+    for event in events:
+        count = _scaled(event, "samples_count", 1.0)
+        if start is not None and end_s is None and event.key in ("block_stop", "eval_start"):
+            end_s = event.at_s
+        if start is not None and end_s is not None and count is not None and count > start[1]:
+            yield count - start[1], end_s - start[0]
+            start = None
+        if event.key == "block_start" and count is not None:
+            start, end_s = (event.at_s, count), None
+
+
+def _blocks_of_tokens(events: Sequence[Event]) -> Iterator[tuple[float, float]]:
+    """From the start of a block to its end; its start states the tokens of the block."""
+    start: tuple[float, float] | None = None
+    for event in events:
+        if event.key == "block_start":
+            samples = _scaled(event, "epoch_count", 1 / _TOKENS)
+            start = None if samples is None else (event.at_s, samples)
+        elif event.key == "block_stop" and start is not None:
+            yield start[1], event.at_s - start[0]
+            start = None
+
+
+def _scaled(event: Event, field: str, scale: float) -> float | None:
+    value = event.metadata.get(field)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+        return None
+    return value * scale
+
+
+def _figures(stats: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[float, ...]:
+    found = (_positive(each[name]) for each in stats for name in names if name in each)
+    return tuple(figure for figure in found if figure is not None)
+
+
+def _positive(value: Any) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 < value < 1e15 else None
+
+
+def _whole(value: Any) -> int | None:
+    number = _positive(value)
+    return int(number) if number is not None and number == int(number) else None

@@ -1,0 +1,123 @@
+"""What others published, in one form: points with their runs, and where each figure comes from."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SAMPLES = "samples/s"
+TOKENS = "tokens/s"
+NOT_STATED = "not stated"
+
+
+class CorpusError(ValueError):
+    """A source or a corpus that cannot be read: one line with the file, the place in it, and what is expected."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where points were published; ``license`` is an SPDX id or ``not stated``, ``retrieved`` a date or a commit."""
+
+    name: str
+    title: str
+    url: str
+    license: str
+    retrieved: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a point. A table that has only a figure a point makes one run without a start.
+
+    ``minutes`` are from run_start to run_stop, None where the target was not reached. ``rate`` is over all devices, in
+    the unit of the point, None where that is not proved; then ``relative`` has the figure as it was logged: only ratios
+    between runs of one point mean anything. ``progress`` is what the events of the log say beside it: samples per
+    second between them, evaluation excluded, start-up and checkpoints included.
+    """
+
+    started_at: float | None
+    minutes: float | None
+    rate: float | None
+    step_s: tuple[float, ...] = ()
+    relative: float | None = None
+    progress: float | None = None
+
+
+@dataclass(frozen=True)
+class PublishedPoint:
+    """What one submitter measured on one system, as it was published.
+
+    ``unit`` is None where it could not be proved, and ``reason`` says why; ``basis`` says what a proved rate was
+    computed from. ``workers`` are devices in all. ``aliases`` are other ``submitter/system`` names of the same runs.
+    ``mfu`` is a share, from 0 to 1.
+    """
+
+    source: str
+    submitter: str
+    system: str
+    benchmark: str
+    device: str
+    nodes: int
+    devices_per_node: int
+    workers: int
+    global_batch: int | None
+    precision: str | None
+    software: str
+    interconnect: str
+    unit: str | None
+    reason: str
+    basis: str
+    runs: tuple[Run, ...]
+    aliases: tuple[str, ...] = ()
+    parameters: float | None = None
+    sequence_length: int | None = None
+    mfu: float | None = None
+
+    @property
+    def batch_per_device(self) -> float | None:
+        """The global batch divided by the devices; below 1 where devices share the work on a sample."""
+        return None if self.global_batch is None else self.global_batch / self.workers
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The proved rates of the runs, in time order."""
+        return tuple(run.rate for run in self.runs if run.rate is not None)
+
+    @property
+    def minutes_to_target(self) -> float | None:
+        """Time to train by MLPerf's rule: the mean without the fastest and the slowest run; None below three runs.
+
+        A run that missed its target is the slowest; None where two missed it.
+        """
+        reached = sorted(run.minutes for run in self.runs if run.minutes is not None)
+        missed = len(self.runs) - len(reached)
+        kept = reached[1:] if missed else reached[1:-1]
+        return sum(kept) / len(kept) if missed <= 1 and kept and len(self.runs) >= 3 else None
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sources and the points that they published."""
+
+    sources: tuple[Source, ...]
+    points: tuple[PublishedPoint, ...]
+
+
+def joined(corpora: Iterable[Corpus]) -> Corpus:
+    """Combine corpora; sources of one name are kept once.
+
+    Args:
+        corpora: Corpora of different sources.
+
+    Returns:
+        A corpus with the sources and points of all, in their order.
+
+    Raises:
+        CorpusError: two different sources have one name.
+    """
+    sources: dict[str, Source] = {}
+    points: list[PublishedPoint] = []
+    for corpus in corpora:
+        for source in corpus.sources:
+            if sources.setdefault(source.name, source) != source:
+                raise CorpusError(f"sources: name: two different sources are called {source.name!r}; rename one")
+        points += corpus.points
+    return Corpus(tuple(sources.values()), tuple(points))

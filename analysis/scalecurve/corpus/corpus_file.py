@@ -39,6 +39,7 @@ _POINT = pa.schema(
         pa.field("parameters", pa.float64()),
         pa.field("sequence_length", pa.int64()),
         pa.field("mfu", pa.float64()),
+        pa.field("scaling", pa.float64()),
     ]
 )
 _RUN = pa.schema(

@@ -17,9 +17,11 @@ from scalecurve.corpus.schema import NOT_STATED, SAMPLES, Corpus, CorpusError, P
 
 _NOTHING = ("", "n/a", "na", "none", "-")
 _MOST_TEXT = 300
+_MOST_SCALING = 10
 _VERSIONS = re.compile(r"(cuda|cudnn|nccl|rocm|driver|torch|jax|mofed)", re.IGNORECASE)
 _LICENSES = (("Apache License", "Apache-2.0"), ("MIT License", "MIT"), ("BSD 3-Clause", "BSD-3-Clause"))
-_Logs = dict[tuple[str, str, str], list[LoggedRun]]
+_Key = tuple[str, str, str]
+_Logs = dict[_Key, list[LoggedRun]]
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,15 @@ def import_results(
     selection = Selection(str(path))
     systems: dict[tuple[str, str], _System | str] = {}
     logs: _Logs = defaultdict(list)
+    scalings: dict[_Key, float | None] = {}
     spdx, count = NOT_STATED, 0
     for member in members(path, selection):
         if not member.submitter:
             spdx = _license(member.data)
         elif not member.benchmark:
             systems[member.submitter, member.system] = _system(member)
+        elif member.is_scaling:
+            scalings[member.submitter, member.system, member.benchmark] = _scaling(member, selection)
         else:
             count += 1
             progress(member.name, count)
@@ -74,6 +79,7 @@ def import_results(
     about = origin(path)
     source = Source(name or about.name, about.title, about.url, spdx, about.revision)
     points, notes = _points(source.name, systems, logs)
+    points = [replace(each, scaling=scalings.get((each.submitter, each.system, each.benchmark))) for each in points]
     unique, aliased = _without_copies(points)
     notes = [*notes, *_of_skipped(selection.skipped), *aliased]
     return Imported(Corpus((source,), tuple(unique)), tuple(notes), count)
@@ -86,6 +92,17 @@ def _read(member: Member, logs: _Logs, selection: Selection) -> None:
         selection.skipped.append(f"{error}; skipped")
         return
     logs[member.submitter, member.system, member.benchmark].append(run)
+
+
+def _scaling(member: Member, selection: Selection) -> float | None:
+    try:
+        factor = float(json.loads(member.data)["scaling_factor"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        factor = 0.0
+    if 1 <= factor < _MOST_SCALING:
+        return factor
+    selection.skip(member.name, f"scaling_factor: expected a number from 1 to {_MOST_SCALING}")
+    return None
 
 
 def _license(data: bytes) -> str:
@@ -152,9 +169,7 @@ def _points(
     return points, notes
 
 
-def _point(
-    source: str, key: tuple[str, str, str], system: _System, runs: Sequence[LoggedRun]
-) -> tuple[PublishedPoint, int]:
+def _point(source: str, key: _Key, system: _System, runs: Sequence[LoggedRun]) -> tuple[PublishedPoint, int]:
     """The point of runs, and how many of them were dropped because they have another global batch."""
     workers = system.nodes * system.devices_per_node
     batch = Counter(run.global_batch for run in runs).most_common(1)[0][0]

@@ -1,4 +1,4 @@
-"""Which files of a results repository are read, and how much of it: systems, logs of runs and the license."""
+"""Which files of a results repository are read, and how much: systems, logs of runs, scaling factors, the license."""
 
 import re
 from collections.abc import Callable
@@ -16,6 +16,7 @@ _MOST_SKIPPED = 1000
 
 _SYSTEM = re.compile(r"([^/]+)/systems/([^/]+)\.json")
 _RESULT = re.compile(r"([^/]+)/results/([^/]+)/([^/]+)/(result_[^/]*\.txt)")
+_SCALING = re.compile(r"([^/]+)/results/([^/]+)/([^/]+)/scaling\.json")
 _RELEVANT = re.compile(r"/(systems|results)/.*[^/]$")
 _LICENSE = re.compile(r"LICENSE(\.md|\.txt)?")
 
@@ -29,6 +30,11 @@ class Member:
     system: str
     benchmark: str
     data: bytes
+
+    @property
+    def is_scaling(self) -> bool:
+        """Whether it has the factor of a benchmark's time to train, and is no log."""
+        return bool(self.benchmark) and self.name.endswith(".json")
 
 
 @dataclass
@@ -59,7 +65,7 @@ class Selection:
             if _RELEVANT.search(name):
                 self.skip(repr(name[:80]), "unsafe name")
             return None
-        return below if any(form.fullmatch(below) for form in (_SYSTEM, _RESULT, _LICENSE)) else None
+        return below if any(form.fullmatch(below) for form in (_SYSTEM, _RESULT, _SCALING, _LICENSE)) else None
 
     def read(self, name: str, size: int, read: Callable[[], bytes]) -> Member | None:
         """Read a file that is wanted, within the limits.
@@ -98,6 +104,6 @@ def root_folder(names: list[str]) -> str:
 def _member(name: str, data: bytes) -> Member:
     if match := _SYSTEM.fullmatch(name):
         return Member(name, match[1], match[2], "", data)
-    if match := _RESULT.fullmatch(name):
+    if match := _RESULT.fullmatch(name) or _SCALING.fullmatch(name):
         return Member(name, match[1], match[2], match[3], data)
     return Member(name, "", "", "", data)

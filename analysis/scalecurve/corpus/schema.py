@@ -70,6 +70,7 @@ class PublishedPoint:
     parameters: float | None = None
     sequence_length: int | None = None
     mfu: float | None = None
+    scaling: float | None = None
 
     @property
     def batch_per_device(self) -> float | None:
@@ -83,14 +84,14 @@ class PublishedPoint:
 
     @property
     def minutes_to_target(self) -> float | None:
-        """Time to train by MLPerf's rule: the mean without the fastest and the slowest run; None below three runs.
+        """Time to train by MLPerf's rule: the mean without the fastest and the slowest run, times ``scaling``.
 
-        A run that missed its target is the slowest; None where two missed it.
+        A run that missed its target is the slowest. None where two missed it, and below three runs.
         """
         reached = sorted(run.minutes for run in self.runs if run.minutes is not None)
         missed = len(self.runs) - len(reached)
         kept = reached[1:] if missed else reached[1:-1]
-        return sum(kept) / len(kept) if missed <= 1 and kept and len(self.runs) >= 3 else None
+        return sum(kept) / len(kept) * (self.scaling or 1) if missed <= 1 and kept and len(self.runs) >= 3 else None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
+from scalecurve.cli.imported_corpus import MLPERF, import_corpus, repositories
 from scalecurve.cli.output import fail, output_option, show
 from scalecurve_api.problem import printable
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from scalecurve.render.table import Table
 
 _LOGS = ("torchtitan", "megatron", "nemo", "maxtext")
-_FORMATS = ("csv", "json", "nccl-tests", "superbench", "cloudai", "mllog", "tensorboard", *_LOGS)
+_FORMATS = ("csv", "json", "nccl-tests", "superbench", "cloudai", "mllog", "tensorboard", *_LOGS, MLPERF)
 
 
 @click.command("import")
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--into", type=click.Path(path_type=Path), required=True, help="New bundle to write.")
+@click.option("--into", type=click.Path(path_type=Path), required=True, help="New bundle to write, or corpus.")
 @click.option("--format", "form", type=click.Choice(_FORMATS), help="Format of the sources.  [default: detected]")
 @click.option("--name", help="Name of the experiment.  [default: the bundle's]")
 @click.option(
@@ -64,7 +65,15 @@ def command(
 
     SOURCES are tables (CSV, JSON) of worker counts with throughput, step time, run time or speed-up, or files of other
     tools. Nothing is guessed: a unit or a worker count that no source states is asked for.
+
+    With mlperf as the first source, the others are repositories of MLPerf results (a checkout, a bare git repository or
+    an archive), and become one corpus of published points.
     """
+    if paths := repositories(sources, form):
+        if facts or columns or units or factors or ignored:
+            fail(f"--set, --column, --unit, --factor, --ignore: not for {MLPERF}, whose logs state all", EXIT_INPUT)
+        import_corpus(paths, into, name, dry_run, output)
+        return
     from scalecurve.curves.doubts import NOT_CHECKED
     from scalecurve.importing.columns import Statements
     from scalecurve.importing.import_bundle import import_bundle

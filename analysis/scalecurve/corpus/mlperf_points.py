@@ -3,11 +3,12 @@
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from scalecurve.corpus.copies import without_copies
 from scalecurve.corpus.device_names import device_name
 from scalecurve.corpus.mlperf_run import LoggedRun, read_log
 from scalecurve.corpus.mlperf_units import Rate, rate_of
@@ -18,8 +19,10 @@ from scalecurve.corpus.schema import NOT_STATED, SAMPLES, Corpus, CorpusError, P
 _NOTHING = ("", "n/a", "na", "none", "-")
 _MOST_TEXT = 300
 _MOST_SCALING = 10
+_MOST_LINES = 20
 _VERSIONS = re.compile(r"(cuda|cudnn|nccl|rocm|driver|torch|jax|mofed)", re.IGNORECASE)
 _LICENSES = (("Apache License", "Apache-2.0"), ("MIT License", "MIT"), ("BSD 3-Clause", "BSD-3-Clause"))
+Progress = Callable[[int], None]
 _Key = tuple[str, str, str]
 _Logs = dict[_Key, list[LoggedRun]]
 
@@ -42,15 +45,13 @@ class _System:
     interconnect: str
 
 
-def import_results(
-    path: Path, name: str | None = None, progress: Callable[[str, int], None] = lambda name, count: None
-) -> Imported:
+def import_results(path: Path, name: str | None = None, progress: Progress | None = None) -> Imported:
     """Read a repository of MLPerf results.
 
     Args:
         path: A checkout, a bare git repository, or an archive.
         name: Name of the source; that of its round by default.
-        progress: Called with the name of each log that was read, and their count.
+        progress: Called with the number of logs that were read so far.
 
     Returns:
         The points in the order of submitter, system and benchmark, each with its runs in time order.
@@ -72,7 +73,8 @@ def import_results(
             scalings[member.submitter, member.system, member.benchmark] = _scaling(member, selection)
         else:
             count += 1
-            progress(member.name, count)
+            if progress is not None:
+                progress(count)
             _read(member, logs, selection)
     if not logs:
         raise CorpusError(f"{path}: no SUBMITTER/results/SYSTEM/BENCHMARK/result_*.txt; expected a results repository")
@@ -80,7 +82,7 @@ def import_results(
     source = Source(name or about.name, about.title, about.url, spdx, about.revision)
     points, notes = _points(source.name, systems, logs)
     points = [replace(each, scaling=scalings.get((each.submitter, each.system, each.benchmark))) for each in points]
-    unique, aliased = _without_copies(points)
+    unique, aliased = without_copies(points)
     notes = [*notes, *_of_skipped(selection.skipped), *aliased]
     return Imported(Corpus((source,), tuple(unique)), tuple(notes), count)
 
@@ -89,7 +91,7 @@ def _read(member: Member, logs: _Logs, selection: Selection) -> None:
     try:
         run = read_log(member.data, member.name)
     except CorpusError as error:
-        selection.skipped.append(f"{error}; skipped")
+        selection.skip(member.name, str(error).removeprefix(f"{member.name}, ").removeprefix(f"{member.name}: "))
         return
     logs[member.submitter, member.system, member.benchmark].append(run)
 
@@ -219,23 +221,14 @@ def _run(run: LoggedRun, rate: Rate, proved: bool) -> Run:
     )
 
 
-def _without_copies(points: Iterable[PublishedPoint]) -> tuple[list[PublishedPoint], list[str]]:
-    """Points without those that have the same runs as an earlier one, which names them; and a note for each."""
-    first: dict[tuple[object, ...], int] = {}
-    unique: list[PublishedPoint] = []
-    notes = []
-    for point in points:
-        runs = (point.benchmark, *((run.started_at, run.minutes, run.step_s) for run in point.runs))
-        at = first.setdefault(runs, len(unique))
-        if at == len(unique):
-            unique.append(point)
-            continue
-        kept, name = unique[at], f"{point.submitter}/{point.system}"
-        unique[at] = replace(kept, aliases=(*kept.aliases, name))
-        notes.append(f"{name}/{point.benchmark}: the same runs as {kept.submitter}/{kept.system}; kept once")
-    return unique, notes
-
-
-def _of_skipped(lines: Sequence[str], most: int = 10) -> list[str]:
-    rest = len(lines) - most
-    return [*lines[:most], *([f"{rest} further files skipped"] if rest > 0 else [])]
+def _of_skipped(skipped: Sequence[tuple[str, str]]) -> list[str]:
+    """A line for all files of a folder that were skipped for one reason."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, why in skipped:
+        groups[name.rpartition("/")[0], why].append(name)
+    lines = [
+        f"{names[0] if len(names) == 1 else f'{folder}, {len(names)} files'}: {why}; skipped"
+        for (folder, why), names in groups.items()
+    ]
+    rest = len(lines) - _MOST_LINES
+    return [*lines[:_MOST_LINES], *([f"{rest} further lines on skipped files"] if rest > 0 else [])]

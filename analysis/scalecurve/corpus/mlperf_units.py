@@ -50,24 +50,27 @@ def rate_of(run: LoggedRun, workers: int) -> Rate:
         return Rate(None, None, "", "no step time and no throughput in the log")
     if run.progress is None:
         return Rate(
-            figure, None, basis, f"{basis}: the log counts no samples between events, so its unit is not proved"
+            figure,
+            None,
+            basis,
+            f"{basis} whose unit no event proves: the log does not count samples between evaluations",
         )
     ratio = figure / run.progress
     if 1 / AGREES < ratio < AGREES:
         evaluation = ", evaluation included" if basis == THROUGHPUT and ratio < _WITH_EVALUATION else ""
         return Rate(figure, figure, f"{basis}{evaluation}")
-    return Rate(figure, None, basis, f"{basis}: {_off(ratio, run, workers)}")
+    return Rate(figure, None, basis, f"{basis} {_off(ratio, run, workers)}")
 
 
 def _off(ratio: float, run: LoggedRun, workers: int) -> str:
     """The reading that fits: what a figure is that differs from progress by this ratio."""
     accumulation = run.accumulation or 1
     readings = (
-        (1 / workers, f"is of one of {workers} devices"),
+        (1 / workers, "is of one device, not of all"),
         (1e-3, "is in milliseconds"),
-        (float(accumulation), f"is of a micro-step, one of {accumulation}"),
+        (float(accumulation), "is of a micro-step, not of a step"),
     )
     for expected, reading in readings:
         if expected != 1 and 1 / AGREES < ratio / expected < AGREES:
-            return f"{reading}, as the samples between events show"
-    return "differs from the samples between events by more than a third"
+            return f"{reading}, by the samples between events"
+    return "that differs from the samples between events by more than a third"

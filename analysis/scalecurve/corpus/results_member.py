@@ -39,20 +39,20 @@ class Member:
 
 @dataclass
 class Selection:
-    """What was taken of a repository so far, against the limits; ``skipped`` has a line for each file that was not."""
+    """What was taken of a repository so far, against the limits; ``skipped`` has other files with the reason."""
 
     place: str
     entries: int = 0
     members: int = 0
     taken_bytes: int = 0
-    skipped: list[str] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
 
     def wanted(self, name: str, inside: str = "") -> str | None:
         """The name of an entry below the repository's root if it is to be read.
 
         Args:
             name: The entry's path.
-            inside: The one folder that holds everything, as in archives of hosting services; empty if there is none.
+            inside: The folder that holds everything, as in archives of hosting services; empty if there is none.
 
         Raises:
             CorpusError: the repository has more entries than the limit.
@@ -60,12 +60,15 @@ class Selection:
         self.entries += 1
         if self.entries > MOST_ENTRIES:
             raise CorpusError(f"{self.place}: more than {MOST_ENTRIES} files; expected a results repository")
-        below = name[len(inside) + 1 :] if inside and name.startswith(f"{inside}/") else name
+        below = name.removeprefix(f"{inside}/") if inside else name
         if not is_safe(below):
             if _RELEVANT.search(name):
                 self.skip(repr(name[:80]), "unsafe name")
             return None
-        return below if any(form.fullmatch(below) for form in (_SYSTEM, _RESULT, _SCALING, _LICENSE)) else None
+        for known in (below, name):
+            if any(form.fullmatch(known) for form in (_SYSTEM, _RESULT, _SCALING, _LICENSE)):
+                return known
+        return None
 
     def read(self, name: str, size: int, read: Callable[[], bytes]) -> Member | None:
         """Read a file that is wanted, within the limits.
@@ -92,7 +95,7 @@ class Selection:
     def skip(self, name: str, why: str) -> None:
         """Note a file that is not read."""
         if len(self.skipped) < _MOST_SKIPPED:
-            self.skipped.append(f"{name}: {why}; skipped")
+            self.skipped.append((name, why))
 
 
 def root_folder(names: list[str]) -> str:

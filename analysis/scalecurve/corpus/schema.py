@@ -1,6 +1,5 @@
 """What others published, in one form: points with their runs, and where each figure comes from."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 SAMPLES = "samples/s"
@@ -46,8 +45,9 @@ class PublishedPoint:
     """What one submitter measured on one system, as it was published.
 
     ``unit`` is None where it could not be proved, and ``reason`` says why; ``basis`` says what a proved rate was
-    computed from. ``workers`` are devices in all. ``aliases`` are other ``submitter/system`` names of the same runs.
-    ``mfu`` is a share, from 0 to 1.
+    computed from. ``workers`` are devices in all. ``aliases`` are other names of the same runs: ``submitter/system``,
+    with ``source:`` in front if that is another one. ``scaling`` is what MLPerf multiplies a time to train by, where
+    the runs needed fewer samples than the reference. ``mfu`` is a share, from 0 to 1.
     """
 
     source: str
@@ -83,6 +83,17 @@ class PublishedPoint:
         return tuple(run.rate for run in self.runs if run.rate is not None)
 
     @property
+    def overlaps(self) -> int:
+        """How many runs began before an earlier one ended: those were on different machines of the system."""
+        count, free_at = 0, 0.0
+        for run in self.runs:
+            if run.started_at is None or run.minutes is None:
+                continue
+            count += run.started_at < free_at
+            free_at = max(free_at, run.started_at + run.minutes * 60)
+        return count
+
+    @property
     def minutes_to_target(self) -> float | None:
         """Time to train by MLPerf's rule: the mean without the fastest and the slowest run, times ``scaling``.
 
@@ -100,25 +111,3 @@ class Corpus:
 
     sources: tuple[Source, ...]
     points: tuple[PublishedPoint, ...]
-
-
-def joined(corpora: Iterable[Corpus]) -> Corpus:
-    """Combine corpora; sources of one name are kept once.
-
-    Args:
-        corpora: Corpora of different sources.
-
-    Returns:
-        A corpus with the sources and points of all, in their order.
-
-    Raises:
-        CorpusError: two different sources have one name.
-    """
-    sources: dict[str, Source] = {}
-    points: list[PublishedPoint] = []
-    for corpus in corpora:
-        for source in corpus.sources:
-            if sources.setdefault(source.name, source) != source:
-                raise CorpusError(f"sources: name: two different sources are called {source.name!r}; rename one")
-        points += corpus.points
-    return Corpus(tuple(sources.values()), tuple(points))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve.corpus.corpus_file import read_corpus, write_corpus
-from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, Run, Source, joined
+from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, Run, Source
 
 SOURCE = Source("round", "A round", "https://example.org/round", "Apache-2.0", "2025-05-30")
 POINT = PublishedPoint(
@@ -107,13 +107,6 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
 def test_a_point_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="Acme/8xH100/bert"):
         write_corpus(Corpus((SOURCE,), (replace(POINT, runs=()),)), tmp_path / "a.corpus")
-
-
-def test_joined_keeps_a_source_once_and_refuses_two_of_one_name() -> None:
-    one, two = Corpus((SOURCE,), (POINT,)), Corpus((SOURCE,), (TABLE_POINT,))
-    assert joined([one, two]) == Corpus((SOURCE,), (POINT, TABLE_POINT))
-    with pytest.raises(CorpusError, match="round"):
-        joined([one, Corpus((replace(SOURCE, url="elsewhere"),), ())])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""``scalecurve import mlperf PATH... --into FILE.corpus``: repositories of published results as one corpus."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scalecurve.cli.exit_codes import EXIT_INPUT
+from scalecurve.cli.output import fail, show
+from scalecurve_api.problem import printable
+
+if TYPE_CHECKING:
+    from scalecurve.corpus.schema import Corpus, PublishedPoint
+    from scalecurve.render.table import Table
+
+MLPERF = "mlperf"
+
+
+def repositories(sources: Sequence[Path], form: str | None) -> Sequence[Path]:
+    """The sources that are repositories of results: all or none.
+
+    Args:
+        sources: As typed; the first may be the word ``mlperf``.
+        form: The format that was stated, if any.
+
+    Returns:
+        The paths of the repositories; empty if the sources are of another format.
+    """
+    if form is None and str(sources[0]) == MLPERF and not sources[0].exists():
+        return sources[1:] or fail(f"{MLPERF}: expected the path of a results repository after it", EXIT_INPUT)
+    if form == MLPERF:
+        return sources
+    if form is None and sources[0].is_dir():
+        from scalecurve.corpus.results_repository import is_results_repository
+
+        return sources if is_results_repository(sources[0]) else ()
+    return ()
+
+
+def import_corpus(paths: Sequence[Path], into: Path, name: str | None, dry_run: bool, output: str) -> None:
+    """Read repositories of results and write one corpus.
+
+    Args:
+        paths: Checkouts, bare git repositories, or archives.
+        into: The file to write; it must not exist.
+        name: Name of the source, in place of that of its round; for one repository only.
+        dry_run: Write nothing.
+        output: Format of what is printed.
+    """
+    from scalecurve.corpus.copies import joined
+    from scalecurve.corpus.corpus_file import write_corpus
+    from scalecurve.corpus.mlperf_points import import_results
+    from scalecurve.corpus.schema import CorpusError
+
+    if name and len(paths) > 1:
+        fail(f"--name {name}: expected one results repository, got {len(paths)}", EXIT_INPUT)
+    if not dry_run and (into.exists() or into.is_symlink()):
+        fail(f"{into}: exists; choose another --into", EXIT_INPUT)
+    try:
+        with _progress() as progress:
+            imports = [import_results(path, name, progress) for path in paths]
+        corpus, copies = joined(each.corpus for each in imports)
+        if not dry_run:
+            write_corpus(corpus, into)
+    except CorpusError as error:
+        fail(" ".join(str(error).split()), EXIT_INPUT)
+    notes = [*_refused(corpus), *(note for each in imports for note in each.notes), *copies]
+    about = {
+        "corpus": None if dry_run else str(into),
+        "sources": [vars(source) for source in corpus.sources],
+        "runs": sum(each.runs for each in imports),
+        "notes": notes,
+    }
+    show([_table(corpus)], output, about)
+    if output == "table":
+        sources = [f"{each.name}: {each.url}, {each.retrieved}, license {each.license}" for each in corpus.sources]
+        done = "dry run: nothing was written" if dry_run else f"corpus: {into}"
+        click.echo("\n".join(map(printable, ["", *notes, *sources, done])))
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None] | None]:
+    """Show the number of logs that were read on stderr, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading logs") as status:
+        yield lambda count: status.update(f"reading logs: {count}")
+
+
+def _refused(corpus: Corpus) -> list[str]:
+    """A line for each reason why a unit is not proved, with the number of points."""
+    count = Counter(point.reason for point in corpus.points if point.unit is None)
+    proved = len(corpus.points) - count.total()
+    lines = [f"{proved} of {len(corpus.points)} points have a proved unit; the others have no throughput"]
+    return (
+        [
+            *lines,
+            *(f"{number} {'point' if number == 1 else 'points'}: {reason}" for reason, number in count.most_common()),
+        ]
+        if count
+        else []
+    )
+
+
+def _note(point: PublishedPoint) -> str:
+    also = f"also as {', '.join(point.aliases)}" if point.aliases else ""
+    return "; ".join(filter(None, (point.reason or point.basis, also)))
+
+
+def _rate(point: PublishedPoint) -> float | None:
+    from statistics import median
+
+    return median(point.rates) if point.rates else None
+
+
+def _table(corpus: Corpus) -> Table:
+    from scalecurve.render.table import Column, table_of
+
+    return table_of(
+        "points",
+        "Published points",
+        corpus.points,
+        (
+            (Column("source", "Source"), lambda point: point.source),
+            (Column("submitter", "Submitter"), lambda point: point.submitter),
+            (Column("system", "System"), lambda point: point.system),
+            (Column("benchmark", "Benchmark"), lambda point: point.benchmark),
+            (Column("device", "Device"), lambda point: point.device),
+            (Column("workers", "Workers", "count"), lambda point: point.workers),
+            (Column("batch", "Batch", "count"), lambda point: point.global_batch),
+            (Column("runs", "Runs", "count"), lambda point: len(point.runs)),
+            (Column("rate", "Median rate", "number"), _rate),
+            (Column("unit", "Unit"), lambda point: point.unit),
+            (Column("minutes", "Time to train", "number", "min"), lambda point: point.minutes_to_target),
+            (Column("note", "Note"), _note),
+        ),
+    )

@@ -45,7 +45,14 @@ def collectives(folders: tuple[Path, ...], output: str) -> None:
 
 @click.command("compare")
 @click.argument("before", type=click.Path(path_type=Path))
-@click.argument("after", type=click.Path(path_type=Path))
+@click.argument("after", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--with",
+    "corpus",
+    metavar="CORPUS",
+    help="In place of AFTER: set the points beside published ones; 'corpus' is the collection that ships.",
+)
+@click.option("--as", "model", metavar="MODEL", help="With --with: what the corpus calls the model, such as bert.")
 @click.option(
     "--threshold",
     type=Real(0, 10),
@@ -70,7 +77,9 @@ def collectives(folders: tuple[Path, ...], output: str) -> None:
 @output_option
 def compare(
     before: Path,
-    after: Path,
+    after: Path | None,
+    corpus: str | None,
+    model: str | None,
     threshold: float,
     history: tuple[Path, ...],
     session_sd: float | None,
@@ -82,9 +91,19 @@ def compare(
     Bundles that ran by turns in one session (run --against) are decided by it. Others are undecided unless
     the spread between sessions is known: from several sessions, --history, or --session-sd. Two bundles without a
     common point are bad input (exit code 2).
+
+    With --with, show where each point of one bundle stands among published systems: percentile, and what differs.
     """
     from scalecurve.checks.compare import compare
+    from scalecurve.cli.corpus import compare_with
 
+    if corpus is not None:
+        compare_with([path for path in (before, after) if path], corpus, model or "", include_unproved, output)
+        return
+    if after is None:
+        fail("AFTER: missing; expected a second bundle, or --with corpus", EXIT_INPUT)
+    if model is not None:
+        fail("--as applies to --with", EXIT_INPUT)
     if history and session_sd is not None:
         fail("--session-sd states what --history would estimate; drop one of them", EXIT_INPUT)
     first, second, *earlier = open_all([before, after, *history])

@@ -1,0 +1,148 @@
+"""``scalecurve corpus list|show|add``, and ``scalecurve compare MINE --with CORPUS``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scalecurve.cli.bundles import doubts, open_all
+from scalecurve.cli.exit_codes import EXIT_INPUT
+from scalecurve.cli.output import fail, output_option, show
+from scalecurve_api.problem import printable
+
+if TYPE_CHECKING:
+    from scalecurve.corpus.schema import Corpus
+
+SHIPPED = "corpus"
+file_option = click.option(
+    "--corpus", "name", metavar="FILE", default=SHIPPED, help="A corpus of your own.  [default: the one that ships]"
+)
+
+
+@click.group("corpus")
+def command() -> None:
+    """Show published results to compare with, and make a corpus of your own."""
+
+
+@command.command("list")
+@file_option
+@output_option
+def list_(name: str, output: str) -> None:
+    """List the sources of a corpus, with their licenses."""
+    from scalecurve.corpus.tables import sources_table
+
+    show([sources_table(corpus_named(name))], output)
+
+
+@command.command("show")
+@file_option
+@click.option("--model", metavar="NAME", help="Only points of this model, such as bert.")
+@click.option("--device", metavar="NAME", help="Only points on this device, such as H100.")
+@click.option("--workers", type=click.IntRange(1), help="Only points on so many devices.")
+@output_option
+def show_(name: str, model: str | None, device: str | None, workers: int | None, output: str) -> None:
+    """Show published points, with their rates per device."""
+    from scalecurve.corpus.tables import points_table
+    from scalecurve.hardware.names import folded, unknown
+
+    points = corpus_named(name).points
+    for option, chosen, values in (
+        ("--model", model, {point.benchmark for point in points}),
+        ("--device", device, {point.device for point in points}),
+    ):
+        if chosen is not None and folded(chosen) not in map(folded, values):
+            fail(f"{option}: {unknown(option.lstrip('-'), chosen, sorted(values))}", EXIT_INPUT)
+    shown = [
+        point
+        for point in points
+        if (model is None or folded(model) == folded(point.benchmark))
+        and (device is None or folded(device) == folded(point.device))
+        and workers in (None, point.workers)
+    ]
+    if not shown:
+        fail("no point has this model, device and number of devices together", EXIT_INPUT)
+    show([points_table(sorted(shown, key=lambda p: (p.benchmark, p.device, p.workers, p.submitter)))], output)
+
+
+@command.command("add")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--submitter", metavar="NAME", help="Whose machines the bundles were measured on, such as our-cluster.")
+@output_option
+def add(file: Path, sources: tuple[Path, ...], submitter: str | None, output: str) -> None:
+    """Add SOURCES to the corpus FILE, which is made if there is none: bundles, or other corpora.
+
+    Results of MLPerf become a corpus by `scalecurve import mlperf`.
+    """
+    from scalecurve.corpus.copies import joined
+    from scalecurve.corpus.corpus_file import write_corpus
+    from scalecurve.corpus.schema import CorpusError
+    from scalecurve.corpus.tables import sources_table
+
+    parts = [corpus_named(str(file))] if file.exists() else []
+    parts += [_part(source, submitter) for source in sources]
+    try:
+        together, notes = joined(parts)
+        write_corpus(together, file)
+    except CorpusError as error:
+        fail(printable(str(error)), EXIT_INPUT)
+    show([sources_table(together)], output, {"corpus": str(file)}, notes)
+
+
+def corpus_named(name: str) -> Corpus:
+    """Open a corpus: ``corpus`` for the one that ships, else a file; one line and exit code 2 for what is none."""
+    from scalecurve.corpus.corpus_file import load_shipped, read_corpus
+    from scalecurve.corpus.schema import CorpusError
+
+    try:
+        return load_shipped() if name == SHIPPED else read_corpus(Path(name))
+    except CorpusError as error:
+        fail(printable(str(error)), EXIT_INPUT)
+
+
+def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved: bool, output: str) -> None:
+    """Print where the points of bundles stand; exit code 2 where none can be judged."""
+    from scalecurve.bundle.measurement import measure
+    from scalecurve.corpus.comparable import own_points
+    from scalecurve.corpus.standing import standings
+    from scalecurve.corpus.tables import comparable_table, standing_table
+    from scalecurve.curves.compute import scaling
+
+    corpus = corpus_named(name)
+    bundles = open_all(paths)
+    measured = [series for bundle in bundles for series in measure(bundle)]
+    points = own_points(scaling(bundles), measured, model, include_unproved)
+    if not points:
+        fail(f"{', '.join(map(str, paths))}: no point with a throughput counts", EXIT_INPUT)
+    found = standings(points, corpus)
+    show(
+        [standing_table(found, corpus.sources), comparable_table(found)],
+        output,
+        None,
+        doubts(bundles, include_unproved),
+    )
+    if all(standing.refused for standing in found):
+        closest = next((s.refused for s in found if s.others), found[-1].refused)
+        fail(f"no point is judged: {closest}", EXIT_INPUT)
+
+
+def _part(source: Path, submitter: str | None) -> Corpus:
+    from scalecurve.corpus.corpus_file import SUFFIX
+    from scalecurve.corpus.from_bundle import corpus_of
+    from scalecurve.corpus.schema import CorpusError
+
+    if source.suffix == SUFFIX:
+        return corpus_named(str(source))
+    if submitter is None:
+        fail(f"--submitter: missing; expected whose machines {source} was measured on", EXIT_INPUT)
+    (bundle,) = open_all([source])
+    times = [step.at_ns for trial in bundle.trials if trial.record for step in trial.record.timeline]
+    day = datetime.fromtimestamp(max(times) / 1e9, UTC).date().isoformat() if times else "unknown"
+    try:
+        return corpus_of(bundle, submitter, day)
+    except CorpusError as error:
+        fail(printable(str(error)), EXIT_INPUT)

@@ -1,0 +1,181 @@
+"""Which published points a measured one can be set beside, and what differs where none can.
+
+Comparable is the same device and model in a precision that is not stated to be another, on as many devices or as part
+of one node on both sides, with a batch per device within a factor of two. Rates are compared per device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries
+from scalecurve.corpus.device_names import device_name
+from scalecurve.corpus.schema import SAMPLES, TOKENS, Corpus, PublishedPoint
+from scalecurve.curves.results import ScalingResult
+from scalecurve.hardware.names import folded
+from scalecurve.statistics.estimate import Estimate
+from scalecurve.statistics.intervals import throughput
+from scalecurve_api.text import count
+
+BATCH_FACTOR = 2.0
+_MODELS = {"resnet": "resnet50", "ssd": "retinanet", "gnn": "rgat"}
+"""What one round of MLPerf calls a model, and another or this product something else."""
+
+
+@dataclass(frozen=True)
+class OwnPoint:
+    """A measured point as the published ones are known: per device, by unit."""
+
+    bundle: str
+    series: str
+    workers: int
+    nodes: int
+    device: str
+    model: str
+    precision: str | None
+    batch_per_device: float | None
+    per_device: Mapping[str, Estimate]
+
+    @property
+    def named(self) -> str:
+        """What it is, in a few words."""
+        model = self.model or "no model stated"
+        return f"{model} on {self.workers} {self.device}"
+
+
+@dataclass(frozen=True)
+class Comparable:
+    """A published point, its rate per device (the median of its runs), and what differs from one's own."""
+
+    point: PublishedPoint
+    per_device: float
+    differs: tuple[str, ...]
+
+
+def own_points(
+    result: ScalingResult, measured: Sequence[MeasuredSeries], model: str = "", include_unproved: bool = False
+) -> tuple[OwnPoint, ...]:
+    """Describe the measured points of bundles as published ones are described.
+
+    Args:
+        result: The curves of the bundles.
+        measured: The same series with their records.
+        model: The model that was trained, where the experiment does not state it or calls it otherwise.
+        include_unproved: Also take points that do not count.
+
+    Returns:
+        One for every point with a throughput on devices of one kind.
+    """
+    records = {(series.bundle, series.name, p.point.name): p for series in measured for p in series.points}
+    points = []
+    for series in result.series:
+        for shown in series.measured:
+            found = records.get((series.bundle, series.name, shown.point.name))
+            if found is not None and (include_unproved or not shown.doubts):
+                own = _own(series.bundle, series.name, series.sample_unit, found, model)
+                points += [own] if own is not None else []
+    return tuple(points)
+
+
+def comparable(own: OwnPoint, corpus: Corpus) -> tuple[Comparable, ...]:
+    """Find the published points that a measured one can be set beside.
+
+    Args:
+        own: The measured point.
+        corpus: Published points.
+
+    Returns:
+        Those that are comparable, fastest per device first.
+    """
+    found = [
+        Comparable(point, median(point.rates) / point.workers, _differing(own, point))
+        for point in corpus.points
+        if point.unit in own.per_device and point.rates and not _apart(own, point)
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.per_device, each.point.submitter, each.point.system)))
+
+
+def nearest(own: OwnPoint, corpus: Corpus) -> str:
+    """Say which published points come nearest to one that has too few beside it.
+
+    Args:
+        own: The measured point.
+        corpus: Published points.
+
+    Returns:
+        One line: how many points of which model, device and size, and why they do not count.
+    """
+    proved = [point for point in corpus.points if point.rates and point.unit is not None]
+    if not proved:
+        return "the corpus has no point with a proved unit"
+    best = min(proved, key=lambda point: (len(_apart(own, point)), _distance(own, point)))
+    alike = [p for p in proved if _same_model(best.benchmark, p.benchmark) and p.device == best.device]
+    alike = [point for point in alike if point.workers == best.workers]
+    submitters = {point.submitter for point in alike}
+    why = ", ".join(_apart(own, best)) or "too few of them"
+    return (
+        f"nearest: {count(len(alike), 'point')} of {best.benchmark} on {best.workers} {best.device} "
+        f"from {count(len(submitters), 'submitter')} ({why})"
+    )
+
+
+def _own(bundle: str, series: str, unit: str, measured: MeasuredPoint, model: str) -> OwnPoint | None:
+    record = measured.timed[0] if measured.timed else None
+    devices = {device_name(rank.device_name) for each in measured.timed for rank in each.topology}
+    if record is None or len(devices) != 1:
+        return None
+    point, workload = measured.point, record.trial.workload
+    share = 1 / point.workers
+    rates = {TOKENS if unit == "tokens" else SAMPLES: throughput(measured.samples).scaled(share)}
+    if measured.sequences:
+        rates[SAMPLES] = throughput(measured.sequences).scaled(share)
+    return OwnPoint(
+        bundle, series, point.workers, point.nodes, devices.pop(), model or str(workload.model or ""),
+        str(workload.precision) if workload.precision else None,
+        point.global_batch / point.workers if point.global_batch else None, rates,
+    )  # fmt: skip
+
+
+def _apart(own: OwnPoint, point: PublishedPoint) -> list[str]:
+    """What makes a published point another thing; empty for a comparable one."""
+    apart = []
+    if not _same_model(own.model, point.benchmark):
+        apart.append(f"yours is {own.model}" if own.model else "your model is not stated")
+    if own.device != point.device:
+        apart.append(f"your device is {own.device}")
+    if own.workers != point.workers and not (own.nodes == point.nodes == 1):
+        apart.append(f"yours has {count(own.workers, 'device')} on {count(own.nodes, 'node')}")
+    if own.precision and point.precision and folded(own.precision) != folded(point.precision):
+        apart.append(f"your precision is {own.precision}")
+    mine, theirs = own.batch_per_device, point.batch_per_device
+    if mine and theirs and not 1 / BATCH_FACTOR <= mine / theirs <= BATCH_FACTOR:
+        apart.append(f"your batch per device is {mine:g}, theirs {theirs:g}")
+    return apart
+
+
+def _differing(own: OwnPoint, point: PublishedPoint) -> tuple[str, ...]:
+    """What differs although it is comparable."""
+    differs = []
+    if own.workers != point.workers:
+        differs.append(f"{count(point.workers, 'device')} in the node, not {own.workers}")
+    mine, theirs = own.batch_per_device, point.batch_per_device
+    if not mine or not theirs:
+        differs.append("batch not stated")
+    elif mine != theirs:
+        differs.append(f"batch {theirs:g} per device, not {mine:g}")
+    if not point.precision:
+        differs.append("precision not stated")
+    return tuple(differs)
+
+
+def _distance(own: OwnPoint, point: PublishedPoint) -> float:
+    """Of points that miss as many conditions: the same model counts most, then the device, then the size."""
+    model = 0 if _same_model(own.model, point.benchmark) else 4
+    return model + (0 if own.device == point.device else 2) + abs(own.workers - point.workers) / point.workers
+
+
+def _same_model(first: str, second: str) -> bool:
+    one, other = (_MODELS.get(folded(name), folded(name)) for name in (first, second))
+    return bool(one) and one == other

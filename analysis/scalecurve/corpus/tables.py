@@ -1,0 +1,167 @@
+"""The corpus in tables: standings, the systems behind them, sources, and published points."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from statistics import median
+
+from scalecurve.corpus.comparable import Comparable
+from scalecurve.corpus.schema import Corpus, PublishedPoint, Source
+from scalecurve.corpus.standing import Standing
+from scalecurve.render import formatting
+from scalecurve.render.table import Column, Table, table_of
+
+_COMPARED = (
+    "Comparable: the same device and model, as many devices or part of one node, a batch per device within a factor of "
+    "two, no other precision stated. Rates are per device; a system's is the median of its runs."
+)
+_READING = (
+    "Submitters tune these systems for a race, in software of their own: less than 100 % of their median is usual, and "
+    "no fault of a machine by itself. Percentile: the share of such systems that are slower, with its 95 % interval."
+)
+
+
+def standing_table(standings: Sequence[Standing], sources: Sequence[Source]) -> Table:
+    """Show where each point stands.
+
+    Args:
+        standings: One for each point.
+        sources: Those of the corpus.
+
+    Returns:
+        A row for each point; one that is not judged says why.
+    """
+    used = {each.point.source for standing in standings for each in standing.others}
+    return table_of(
+        "standing",
+        "Beside published systems",
+        standings,
+        (
+            (Column("experiment", "Experiment", detail=True), lambda s: s.own.bundle),
+            (Column("series", "Series"), lambda s: s.own.series),
+            (Column("workers", "Workers", "count"), lambda s: s.own.workers),
+            (Column("device", "Device"), lambda s: s.own.device),
+            (Column("per_device", "Per device", "number", interval=True), lambda s: s.rate),
+            (Column("unit", "Unit"), lambda s: s.unit),
+            (Column("median", "Published median", "number"), lambda s: s.median),
+            (Column("share", "Of the median", "percent", interval=True), lambda s: s.share),
+            (Column("systems", "Systems", "count"), lambda s: len(s.others)),
+            (Column("submitters", "Submitters", "count"), lambda s: len(s.submitters)),
+            (Column("slower", "Slower", "count"), lambda s: None if s.refused else s.slower),
+            (Column("percentile", "Percentile", "percent", interval=True), lambda s: s.percentile),
+            (Column("another", "Another system (95 %)"), _another),
+            (Column("verdict", "Not judged"), lambda s: s.refused or None),
+        ),
+        [_COMPARED, _READING, *(_said(source) for source in sources if source.name in used)]
+        if any(not s.refused for s in standings)
+        else [_COMPARED],
+    )
+
+
+def comparable_table(standings: Sequence[Standing]) -> Table:
+    """Show the published systems behind the standings, each once.
+
+    Args:
+        standings: One for each point.
+
+    Returns:
+        A row for each system with its rate per device, fastest first, and what differs from one's own.
+    """
+    found: dict[tuple[str, ...], Comparable] = {}
+    for standing in standings:
+        for each in standing.others:
+            point = each.point
+            found.setdefault((point.source, point.submitter, point.system, point.benchmark), each)
+    rows = sorted(found.values(), key=lambda each: -each.per_device)
+    return table_of(
+        "comparable",
+        "Published systems beside it",
+        rows,
+        (
+            (Column("submitter", "Submitter"), lambda c: c.point.submitter),
+            (Column("system", "System"), lambda c: c.point.system),
+            (Column("workers", "Devices", "count"), lambda c: c.point.workers),
+            (Column("per_device", "Per device", "number"), lambda c: c.per_device),
+            (Column("unit", "Unit"), lambda c: c.point.unit),
+            (Column("runs", "Runs", "count"), lambda c: len(c.point.rates)),
+            (Column("differs", "Differs in"), lambda c: "; ".join(c.differs) or None),
+            (Column("software", "Software"), lambda c: _short(c.point.software)),
+            (Column("interconnect", "Interconnect"), lambda c: _short(c.point.interconnect)),
+            (Column("source", "Source"), lambda c: c.point.source),
+        ),
+    )
+
+
+def sources_table(corpus: Corpus) -> Table:
+    """Show where a corpus comes from.
+
+    Args:
+        corpus: Published points.
+
+    Returns:
+        A row for each source, with its points, how many have a proved unit, and its license.
+    """
+    points = {name: list(each) for name, each in groupby(corpus.points, key=lambda point: point.source)}
+    return table_of(
+        "sources",
+        "Sources of the corpus",
+        corpus.sources,
+        (
+            (Column("source", "Source"), lambda s: s.name),
+            (Column("title", "Title"), lambda s: s.title),
+            (Column("points", "Points", "count"), lambda s: len(points.get(s.name, ()))),
+            (Column("proved", "Unit proved", "count"), lambda s: sum(bool(p.unit) for p in points.get(s.name, ()))),
+            (Column("runs", "Runs", "count"), lambda s: sum(len(p.runs) for p in points.get(s.name, ()))),
+            (Column("license", "License"), lambda s: s.license),
+            (Column("retrieved", "As of"), lambda s: s.retrieved),
+            (Column("url", "Where"), lambda s: s.url),
+        ),
+    )
+
+
+def points_table(points: Sequence[PublishedPoint]) -> Table:
+    """Show published points.
+
+    Args:
+        points: In the order of their rows.
+
+    Returns:
+        A row for each, with its rate per device, or why it has none.
+    """
+    return table_of(
+        "published",
+        "Published points",
+        points,
+        (
+            (Column("benchmark", "Model"), lambda p: p.benchmark),
+            (Column("device", "Device"), lambda p: p.device),
+            (Column("workers", "Devices", "count"), lambda p: p.workers),
+            (Column("nodes", "Nodes", "count"), lambda p: p.nodes),
+            (Column("submitter", "Submitter"), lambda p: p.submitter),
+            (Column("system", "System"), lambda p: p.system),
+            (Column("global_batch", "Batch", "count"), lambda p: p.global_batch),
+            (
+                Column("per_device", "Per device", "number"),
+                lambda p: median(p.rates) / p.workers if p.unit and p.rates else None,
+            ),
+            (Column("unit", "Unit"), lambda p: p.unit),
+            (Column("runs", "Runs", "count"), lambda p: len(p.runs)),
+            (Column("minutes", "Minutes to target", "number"), lambda p: p.minutes_to_target),
+            (Column("source", "Source"), lambda p: p.source),
+            (Column("reason", "No rate because"), lambda p: p.reason or None),
+        ),
+    )
+
+
+def _another(standing: Standing) -> str | None:
+    """Where a further system of the kind is expected."""
+    if standing.another is None:
+        return None
+    return "–".join(formatting.number(end) for end in standing.another.ends)
+
+
+def _said(source: Source) -> str:
+    return f"{source.title} ({source.license}, {source.retrieved}): {source.url}"
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

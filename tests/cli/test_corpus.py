@@ -1,0 +1,80 @@
+"""``scalecurve corpus`` and ``scalecurve compare MINE --with``: published results, one's own, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalecurve.corpus.corpus_file import read_corpus, write_corpus
+from tests.analysis.corpus.published import corpus, kind
+
+from .conftest import Desk
+
+SESSIONS = Path("docs/evidence/gpu/sessions.zip").resolve()
+
+
+@pytest.fixture
+def published(desk: Desk) -> Path:
+    """Six systems of eight H100s, the slowest at 3,700 and the fastest at 4,200 samples a second per device."""
+    path = desk.folder / "published.corpus"
+    write_corpus(corpus(*kind([3700.0, 3800.0, 3900.0, 4000.0, 4100.0, 4200.0])), path)
+    return path
+
+
+def test_a_bundle_stands_among_published_systems(desk: Desk, published: Path):
+    tree = desk.here("compare", SESSIONS, "--with", published, "-o", "json", code=0).json
+    by_point = {(row["series"], row["workers"]): row for row in tree["standing"]["rows"]}
+    weak = by_point["weak", 2]
+    assert (weak["systems"], weak["submitters"], weak["slower"]) == (6, 6, 2)
+    assert weak["share"]["value"] == pytest.approx(3889 / 3950, rel=1e-3)
+    assert 0.05 < weak["percentile"]["low"] < weak["percentile"]["value"] < weak["percentile"]["high"] < 0.8
+    assert "Apache-2.0" in str(tree["standing"]["notes"])
+    assert {row["submitter"] for row in tree["comparable"]["rows"]} == {f"S{at}" for at in range(6)}
+
+
+def test_nothing_near_is_refused_with_what_is_nearest(desk: Desk, published: Path):
+    done = desk.here("compare", SESSIONS, "--with", published, "--as", "vgg16", code=2)
+    assert "no point is judged" in done.err
+    assert "nearest: 6 points of resnet on 8 H100 from 6 submitters (yours is vgg16" in done.err
+
+
+def test_one_bundle_alone_and_a_model_without_a_corpus_are_refused(desk: Desk):
+    assert "--with corpus" in desk.here("compare", SESSIONS, code=2).err
+    assert "--as applies to --with" in desk.here("compare", SESSIONS, SESSIONS, "--as", "bert", code=2).err
+
+
+@pytest.mark.parametrize("text", ["", "PAR1 and no more", "model,rate\nbert,1\n"])
+def test_what_is_no_corpus_is_named_in_a_line(desk: Desk, text: str):
+    (desk.folder / "odd.corpus").write_text(text)
+    done = desk.here("compare", SESSIONS, "--with", "odd.corpus", code=2)
+    assert done.err.count("\n") == 1
+    assert "odd.corpus" in done.err
+
+
+def test_the_shipped_corpus_is_listed_and_shown(desk: Desk):
+    sources = desk.here("corpus", "list", "-o", "json", code=0).json["sources"]["rows"]
+    assert sources
+    assert all(row["license"] == "Apache-2.0" and row["proved"] > 50 for row in sources)
+    shown = desk.here("corpus", "show", "--device", "h200", "--model", "bert", "-o", "json", code=0).json
+    rows = shown["published"]["rows"]
+    assert rows
+    assert {(row["benchmark"], row["device"]) for row in rows} == {("bert", "H200")}
+
+
+def test_unknown_names_come_with_the_known_ones(desk: Desk):
+    assert "did you mean 'H200'?" in desk.here("corpus", "show", "--device", "H20", code=2).err
+    assert "together" in desk.here("corpus", "show", "--model", "bert", "--workers", "7", code=2).err
+
+
+def test_a_corpus_of_one_s_own_grows_and_is_compared_with(desk: Desk, published: Path):
+    missing = desk.here("corpus", "add", "own.corpus", SESSIONS, code=2)
+    assert "--submitter" in missing.err
+    assert not (desk.folder / "own.corpus").exists()
+    desk.here("corpus", "add", "own.corpus", SESSIONS, "--submitter", "our-cluster", code=0)
+    desk.here("corpus", "add", "own.corpus", published, code=0)
+    again = desk.here("corpus", "add", "own.corpus", published, "-o", "json", code=0).json
+    assert [row["points"] for row in again["sources"]["rows"]] == [4, 6]
+    assert len(read_corpus(desk.folder / "own.corpus").points) == 10
+    tree = desk.here("compare", SESSIONS, "--with", "own.corpus", "-o", "json", code=0).json
+    assert {row["systems"] for row in tree["standing"]["rows"] if row["workers"] == 1} == {10}

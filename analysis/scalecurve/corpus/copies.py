@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, Source
+from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedSource
 
 
 def without_copies(points: Iterable[PublishedPoint]) -> tuple[list[PublishedPoint], list[str]]:
@@ -43,7 +43,7 @@ def joined(corpora: Iterable[Corpus]) -> tuple[Corpus, list[str]]:
     Raises:
         CorpusError: two different sources have one name.
     """
-    sources: dict[str, Source] = {}
+    sources: dict[str, PublishedSource] = {}
     points: list[PublishedPoint] = []
     for corpus in corpora:
         for source in corpus.sources:

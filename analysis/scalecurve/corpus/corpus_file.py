@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, Run, Source
+from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
 from scalecurve_api.files import write_atomic
 
 SUFFIX = ".corpus"
@@ -107,7 +107,11 @@ def _rows(corpus: Corpus) -> Iterator[dict[str, Any]]:
             raise CorpusError(f"points: {point.submitter}/{point.system}/{point.benchmark}: has no run")
         shared = {name: getattr(point, name) for name in names}
         for run in point.runs:
-            yield {"point": number, **shared, **{field.name: getattr(run, field.name) for field in fields(Run)}}
+            yield {
+                "point": number,
+                **shared,
+                **{field.name: getattr(run, field.name) for field in fields(PublishedRun)},
+            }
 
 
 def _corpus(data: bytes, place: str) -> Corpus:
@@ -115,7 +119,7 @@ def _corpus(data: bytes, place: str) -> Corpus:
         file = pq.ParquetFile(io.BytesIO(data))
         metadata, rows = file.schema_arrow.metadata or {}, file.metadata.num_rows
         _check(file.schema_arrow, metadata, rows, place)
-        sources = tuple(Source(**source) for source in json.loads(metadata[_SOURCES_KEY]))
+        sources = tuple(PublishedSource(**source) for source in json.loads(metadata[_SOURCES_KEY]))
         table = file.read().to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise CorpusError(f"{place}: truncated, damaged or not a corpus; copy or import it again") from error
@@ -145,5 +149,5 @@ def _points(rows: list[dict[str, Any]]) -> Iterator[PublishedPoint]:
         yield PublishedPoint(**{**shared, "aliases": tuple(shared["aliases"])}, runs=runs)
 
 
-def _run(row: dict[str, Any]) -> Run:
-    return Run(**{**{name: row[name] for name in _RUN.names}, "step_s": tuple(row["step_s"])})
+def _run(row: dict[str, Any]) -> PublishedRun:
+    return PublishedRun(**{**{name: row[name] for name in _RUN.names}, "step_s": tuple(row["step_s"])})

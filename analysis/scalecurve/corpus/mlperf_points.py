@@ -12,9 +12,17 @@ from scalecurve.corpus.copies import without_copies
 from scalecurve.corpus.device_names import device_name
 from scalecurve.corpus.mlperf_run import LoggedRun, read_log
 from scalecurve.corpus.mlperf_units import Rate, rate_of
-from scalecurve.corpus.results_member import Member, Selection
+from scalecurve.corpus.results_member import ResultFile, Selection
 from scalecurve.corpus.results_repository import members, origin
-from scalecurve.corpus.schema import NOT_STATED, SAMPLES, Corpus, CorpusError, PublishedPoint, Run, Source
+from scalecurve.corpus.schema import (
+    NOT_STATED,
+    SAMPLES,
+    Corpus,
+    CorpusError,
+    PublishedPoint,
+    PublishedRun,
+    PublishedSource,
+)
 
 _NOTHING = ("", "n/a", "na", "none", "-")
 _MOST_TEXT = 300
@@ -79,7 +87,7 @@ def import_results(path: Path, name: str | None = None, progress: Progress | Non
     if not logs:
         raise CorpusError(f"{path}: no SUBMITTER/results/SYSTEM/BENCHMARK/result_*.txt; expected a results repository")
     about = origin(path)
-    source = Source(name or about.name, about.title, about.url, spdx, about.revision)
+    source = PublishedSource(name or about.name, about.title, about.url, spdx, about.revision)
     points, notes = _points(source.name, systems, logs)
     points = [replace(each, scaling=scalings.get((each.submitter, each.system, each.benchmark))) for each in points]
     unique, aliased = without_copies(points)
@@ -87,7 +95,7 @@ def import_results(path: Path, name: str | None = None, progress: Progress | Non
     return Imported(Corpus((source,), tuple(unique)), tuple(notes), count)
 
 
-def _read(member: Member, logs: _Logs, selection: Selection) -> None:
+def _read(member: ResultFile, logs: _Logs, selection: Selection) -> None:
     try:
         run = read_log(member.data, member.name)
     except CorpusError as error:
@@ -96,7 +104,7 @@ def _read(member: Member, logs: _Logs, selection: Selection) -> None:
     logs[member.submitter, member.system, member.benchmark].append(run)
 
 
-def _scaling(member: Member, selection: Selection) -> float | None:
+def _scaling(member: ResultFile, selection: Selection) -> float | None:
     try:
         factor = float(json.loads(member.data)["scaling_factor"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
@@ -112,7 +120,7 @@ def _license(data: bytes) -> str:
     return next((spdx for words, spdx in _LICENSES if words in text), NOT_STATED)
 
 
-def _system(member: Member) -> _System | str:
+def _system(member: ResultFile) -> _System | str:
     """What a system's description states; a line instead where that does not say how many devices it has."""
     try:
         tree = json.loads(member.data)
@@ -210,8 +218,8 @@ def _reason(rates: Sequence[Rate]) -> str:
     return "" if any(rate.value for rate in rates) else rates[0].reason
 
 
-def _run(run: LoggedRun, rate: Rate, proved: bool) -> Run:
-    return Run(
+def _run(run: LoggedRun, rate: Rate, proved: bool) -> PublishedRun:
+    return PublishedRun(
         started_at=run.started_at,
         minutes=run.minutes,
         rate=rate.value if proved else None,

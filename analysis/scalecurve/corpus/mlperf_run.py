@@ -23,7 +23,7 @@ _TOKENS = 2048
 
 
 @dataclass(frozen=True)
-class Event:
+class LoggedEvent:
     """A line of the log."""
 
     at_s: float
@@ -79,7 +79,7 @@ def read_log(data: bytes, place: str) -> LoggedRun:
     )
 
 
-def _events(data: bytes, place: str) -> Iterator[Event]:
+def _events(data: bytes, place: str) -> Iterator[LoggedEvent]:
     for number, line in enumerate(data.split(b"\n"), start=1):
         # A line of a key that does not matter is never parsed: most lines of a large run are such.
         marker = line.find(_MARKER)
@@ -93,14 +93,14 @@ def _events(data: bytes, place: str) -> Iterator[Event]:
             at_s = float(tree["time_ms"]) / 1e3
             if not math.isfinite(at_s):
                 raise ValueError(f"time_ms is {at_s}")
-            yield Event(at_s, str(tree["key"]), tree.get("value"), metadata if isinstance(metadata, dict) else {})
+            yield LoggedEvent(at_s, str(tree["key"]), tree.get("value"), metadata if isinstance(metadata, dict) else {})
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise CorpusError(
                 f"{place}, line {number}: not an event of MLLog: {type(error).__name__}: {str(error)[:120]}"
             ) from error
 
 
-def _stretches(events: Sequence[Event], benchmark: str, epoch: float | None) -> Iterator[tuple[float, float]]:
+def _stretches(events: Sequence[LoggedEvent], benchmark: str, epoch: float | None) -> Iterator[tuple[float, float]]:
     """Samples and seconds of each stretch of training between evaluations."""
     if benchmark in ("ssd", "retinanet"):
         return _epochs(events)
@@ -113,8 +113,8 @@ def _stretches(events: Sequence[Event], benchmark: str, epoch: float | None) -> 
     return _blocks(events)
 
 
-def _epochs(events: Sequence[Event]) -> Iterator[tuple[float, float]]:
-    start: Event | None = None
+def _epochs(events: Sequence[LoggedEvent]) -> Iterator[tuple[float, float]]:
+    start: LoggedEvent | None = None
     for event in events:
         if event.key == "epoch_start":
             start = event
@@ -123,7 +123,7 @@ def _epochs(events: Sequence[Event]) -> Iterator[tuple[float, float]]:
             start = None
 
 
-def _between_evaluations(events: Sequence[Event], scale: float) -> Iterator[tuple[float, float]]:
+def _between_evaluations(events: Sequence[LoggedEvent], scale: float) -> Iterator[tuple[float, float]]:
     """From the start, or the end of an evaluation, to the start of the next; ``epoch_num`` counts samples or epochs."""
     since: tuple[float, float] | None = None
     for event in events:
@@ -139,7 +139,7 @@ def _between_evaluations(events: Sequence[Event], scale: float) -> Iterator[tupl
             since = None if count is None else (event.at_s, count)
 
 
-def _blocks(events: Sequence[Event]) -> Iterator[tuple[float, float]]:
+def _blocks(events: Sequence[LoggedEvent]) -> Iterator[tuple[float, float]]:
     """From the start of a block to its end; how far it came may only be told by the next event that counts samples."""
     start: tuple[float, float] | None = None
     end_s: float | None = None
@@ -154,7 +154,7 @@ def _blocks(events: Sequence[Event]) -> Iterator[tuple[float, float]]:
             start, end_s = (event.at_s, count), None
 
 
-def _blocks_of_tokens(events: Sequence[Event]) -> Iterator[tuple[float, float]]:
+def _blocks_of_tokens(events: Sequence[LoggedEvent]) -> Iterator[tuple[float, float]]:
     """From the start of a block to its end; its start states the tokens of the block."""
     start: tuple[float, float] | None = None
     for event in events:
@@ -166,7 +166,7 @@ def _blocks_of_tokens(events: Sequence[Event]) -> Iterator[tuple[float, float]]:
             start = None
 
 
-def _scaled(event: Event, field: str, scale: float) -> float | None:
+def _scaled(event: LoggedEvent, field: str, scale: float) -> float | None:
     value = event.metadata.get(field)
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
         return None

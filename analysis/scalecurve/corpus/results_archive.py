@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from scalecurve.bundle.packed import ZIP_ERRORS, is_packed
-from scalecurve.corpus.results_member import MOST_MEMBER_BYTES, Member, Selection, root_folder
+from scalecurve.corpus.results_member import MOST_MEMBER_BYTES, ResultFile, Selection, root_folder
 from scalecurve.corpus.schema import CorpusError
 
 _MAX_DEFLATE_RATIO = 1032
@@ -39,7 +39,7 @@ def archive_revision(path: Path) -> str:
     return f"commit {comment}" if len(comment) == 40 and set(comment) <= set("0123456789abcdef") else ""
 
 
-def archive_members(path: Path, selection: Selection) -> Iterator[Member]:
+def archive_members(path: Path, selection: Selection) -> Iterator[ResultFile]:
     """The systems, results and license in an archive.
 
     Args:
@@ -60,7 +60,7 @@ def _begins(path: Path) -> bytes:
         return b""
 
 
-def _zip_members(path: Path, selection: Selection) -> Iterator[Member]:
+def _zip_members(path: Path, selection: Selection) -> Iterator[ResultFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
@@ -92,7 +92,7 @@ def _refused(info: zipfile.ZipInfo) -> str:
     return ""
 
 
-def _tar_members(path: Path, selection: Selection) -> Iterator[Member]:
+def _tar_members(path: Path, selection: Selection) -> Iterator[ResultFile]:
     inside: str | None = None
     try:
         with _opened(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:

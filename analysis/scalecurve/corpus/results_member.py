@@ -22,7 +22,7 @@ _LICENSE = re.compile(r"LICENSE(\.md|\.txt)?")
 
 
 @dataclass(frozen=True)
-class Member:
+class ResultFile:
     """A file that is read. ``benchmark`` is empty for a system, ``submitter`` for the license."""
 
     name: str
@@ -70,7 +70,7 @@ class Selection:
                 return known
         return None
 
-    def read(self, name: str, size: int, read: Callable[[], bytes]) -> Member | None:
+    def read(self, name: str, size: int, read: Callable[[], bytes]) -> ResultFile | None:
         """Read a file that is wanted, within the limits.
 
         Args:
@@ -104,9 +104,9 @@ def root_folder(names: list[str]) -> str:
     return roots.pop() if len(roots) == 1 and all("/" in name for name in names) else ""
 
 
-def _member(name: str, data: bytes) -> Member:
+def _member(name: str, data: bytes) -> ResultFile:
     if match := _SYSTEM.fullmatch(name):
-        return Member(name, match[1], match[2], "", data)
+        return ResultFile(name, match[1], match[2], "", data)
     if match := _RESULT.fullmatch(name) or _SCALING.fullmatch(name):
-        return Member(name, match[1], match[2], match[3], data)
-    return Member(name, "", "", "", data)
+        return ResultFile(name, match[1], match[2], match[3], data)
+    return ResultFile(name, "", "", "", data)

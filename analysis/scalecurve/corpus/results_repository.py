@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalecurve.corpus.results_archive import archive_members, archive_revision, is_archive
-from scalecurve.corpus.results_member import Member, Selection
+from scalecurve.corpus.results_member import ResultFile, Selection
 from scalecurve.corpus.schema import NOT_STATED, CorpusError
 
 _ROUND = re.compile(r"training_results_v(\d+\.\d+)")
@@ -18,7 +18,7 @@ _GIT_ENVIRONMENT = {"GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_O
 
 
 @dataclass(frozen=True)
-class Origin:
+class RepositoryOrigin:
     """What is known of a repository: the round in its name, its address, and the commit with its date."""
 
     name: str
@@ -38,7 +38,7 @@ def is_results_repository(path: Path) -> bool:
     return any(_folders(each, ("results", "systems")) for each in _entries(path))
 
 
-def members(path: Path, selection: Selection) -> Iterator[Member]:
+def members(path: Path, selection: Selection) -> Iterator[ResultFile]:
     """The systems, results and license of a repository.
 
     Args:
@@ -57,7 +57,7 @@ def members(path: Path, selection: Selection) -> Iterator[Member]:
     return _git_members(path, selection) if _is_git_folder(path) else _folder_members(path, selection)
 
 
-def origin(path: Path) -> Origin:
+def origin(path: Path) -> RepositoryOrigin:
     """What a repository says of itself; ``not stated`` where it does not.
 
     Args:
@@ -73,9 +73,9 @@ def origin(path: Path) -> Origin:
         revision = archive_revision(path) or NOT_STATED
     published = _ROUND.search(address) or _ROUND.search(str(path.absolute()))
     if published is None:
-        return Origin(path.name.partition(".")[0], path.name, NOT_STATED, revision)
+        return RepositoryOrigin(path.name.partition(".")[0], path.name, NOT_STATED, revision)
     url = f"https://github.com/mlcommons/{published[0]}"
-    return Origin(f"mlperf-{published[1]}", f"MLPerf Training {published[1]}, results", url, revision)
+    return RepositoryOrigin(f"mlperf-{published[1]}", f"MLPerf Training {published[1]}, results", url, revision)
 
 
 def _is_git_folder(path: Path) -> bool:
@@ -92,7 +92,7 @@ def _folders(entry: os.DirEntry[str], names: tuple[str, ...]) -> bool:
     return entry.is_dir(follow_symlinks=False) and all(Path(entry.path, name).is_dir() for name in names)
 
 
-def _folder_members(root: Path, selection: Selection) -> Iterator[Member]:
+def _folder_members(root: Path, selection: Selection) -> Iterator[ResultFile]:
     try:
         for file in _files(root, root, depth=4):
             name = file.relative_to(root).as_posix()
@@ -115,7 +115,7 @@ def _files(folder: Path, root: Path, depth: int) -> Iterator[Path]:
             yield from _files(Path(entry.path), root, depth)
 
 
-def _git_members(path: Path, selection: Selection) -> Iterator[Member]:
+def _git_members(path: Path, selection: Selection) -> Iterator[ResultFile]:
     listed = _git(path, "ls-tree", "-r", "-z", "--full-tree", "HEAD")
     with subprocess.Popen(
         [*_GIT, f"--git-dir={path}", "cat-file", "--batch"],
@@ -133,7 +133,7 @@ def _git_members(path: Path, selection: Selection) -> Iterator[Member]:
         process.stdin.close()
 
 
-def _blob(process: subprocess.Popen[bytes], digest: bytes, name: str, selection: Selection) -> Member | None:
+def _blob(process: subprocess.Popen[bytes], digest: bytes, name: str, selection: Selection) -> ResultFile | None:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(digest + b"\n")

@@ -12,7 +12,7 @@ class CorpusError(ValueError):
 
 
 @dataclass(frozen=True)
-class Source:
+class PublishedSource:
     """Where points were published; ``license`` is an SPDX id or ``not stated``, ``retrieved`` a date or a commit."""
 
     name: str
@@ -23,7 +23,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Run:
+class PublishedRun:
     """One run of a point. A table that has only a figure a point makes one run without a start.
 
     ``minutes`` are from run_start to run_stop, None where the target was not reached. ``rate`` is over all devices, in
@@ -65,7 +65,7 @@ class PublishedPoint:
     unit: str | None
     reason: str
     basis: str
-    runs: tuple[Run, ...]
+    runs: tuple[PublishedRun, ...]
     aliases: tuple[str, ...] = ()
     parameters: float | None = None
     sequence_length: int | None = None
@@ -109,5 +109,9 @@ class PublishedPoint:
 class Corpus:
     """Sources and the points that they published."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[PublishedSource, ...]
     points: tuple[PublishedPoint, ...]
+
+
+Run = PublishedRun
+Source = PublishedSource

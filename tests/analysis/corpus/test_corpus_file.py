@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve.corpus.corpus_file import read_corpus, write_corpus
-from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, Run, Source
+from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
 
-SOURCE = Source("round", "A round", "https://example.org/round", "Apache-2.0", "2025-05-30")
+SOURCE = PublishedSource("round", "A round", "https://example.org/round", "Apache-2.0", "2025-05-30")
 POINT = PublishedPoint(
     source="round",
     submitter="Acme",
@@ -29,16 +29,19 @@ POINT = PublishedPoint(
     unit="samples/s",
     reason="",
     basis="step time x global batch",
-    runs=(Run(1.7e9, 12.5, 2048.0, (0.125, 0.126), progress=2040.0), Run(None, None, None, relative=3.0)),
+    runs=(
+        PublishedRun(1.7e9, 12.5, 2048.0, (0.125, 0.126), progress=2040.0),
+        PublishedRun(None, None, None, relative=3.0),
+    ),
     aliases=("Acme/8xH100-POWER",),
 )
 TABLE_POINT = replace(
-    POINT, unit="tokens/s", parameters=7e9, sequence_length=2048, mfu=0.41, runs=(Run(None, None, 1e5),)
+    POINT, unit="tokens/s", parameters=7e9, sequence_length=2048, mfu=0.41, runs=(PublishedRun(None, None, 1e5),)
 )
 _TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 _FIGURE = st.none() | st.floats(0, 1e12)
 _RUNS = st.builds(
-    Run,
+    PublishedRun,
     _FIGURE,
     _FIGURE,
     _FIGURE,
@@ -121,5 +124,5 @@ def test_a_point_without_runs_is_refused(tmp_path: Path) -> None:
 def test_time_to_train_drops_the_fastest_and_the_slowest(
     minutes: tuple[float | None, ...], expected: float | None
 ) -> None:
-    point = replace(POINT, runs=tuple(Run(None, each, None) for each in minutes))
+    point = replace(POINT, runs=tuple(PublishedRun(None, each, None) for each in minutes))
     assert point.minutes_to_target == expected

@@ -22,6 +22,22 @@ from tests.analysis.corpus.synthetic_round import (
     write_zip,
 )  # fmt: skip
 
+DEVICES = {
+    "NVIDIA H100-SXM5-80GB": "H100",
+    "NVIDIA H200-NVL-141GB": "H200_NVL",
+    "H100 NVL Tensor Core GPU (PCIe)": "H100_NVL",
+    "NVIDIA Blackwell GPU (GB200)": "GB200",
+    "NVIDIA Blackwell GPU (B200-SXM-180GB)": "B200",
+    "NVIDIA A100 - PCIe - 80 GB": "A100_PCIE",
+    "AMD Instinct MI325X 256GB HBM3E DLC": "MI325X",
+    "TPU-v5p": "TPU_V5P",
+    "AMD Radeon RX 7900 XTX": "RX_7900_XTX",
+    "NVIDIA RTX A5000": "RTX_A5000",
+    "NVIDIA GeForce RTX 4090": "RTX_4090",
+    "A new\x1bdevice": "A_NEW_DEVICE",
+    "": "unknown",
+}
+"""What submitters call a device → its name."""
 RESULT = "Acme/results/8xH100/llama2_70b_lora/"
 
 
@@ -37,7 +53,8 @@ def test_a_point_with_its_system_and_runs(tmp_path: Path) -> None:
     assert (source.name, source.license, source.url) == ("round", "Apache-2.0", NOT_STATED)
     assert (point.source, point.submitter, point.system) == ("round", "Acme", "8xH100")
     assert (point.device, point.nodes, point.devices_per_node, point.workers) == ("H100", 1, 8, 8)
-    assert (point.software, point.interconnect) == ("A framework 1.0; nccl_version 2.25", "NVLink")
+    assert point.software.split("; ") == ["A framework 1.0", "nccl_version 2.25"]
+    assert point.interconnect == "NVLink"
     assert (point.unit, point.scaling, point.global_batch) == ("samples/s", 1.02, 8)
     assert point.rates == pytest.approx((32, 16, 16))
     assert point.batch_per_device == 1
@@ -85,7 +102,7 @@ def test_a_broken_log_is_skipped_and_noted(tmp_path: Path) -> None:
     files = {**logs(), f"{RESULT}result_9.txt": b'x\n:::MLLOG {"key": "run_start"}\n'}
     read = imported(tmp_path, files)
     assert len(read.corpus.points[0].runs) == 3
-    assert read.notes[0].startswith(f"{RESULT}result_9.txt: line 2")
+    assert read.notes[0].startswith(f"{RESULT}result_9.txt:")
 
 
 @pytest.mark.parametrize(
@@ -142,23 +159,6 @@ def test_every_kind_of_repository_gives_the_same_bytes(tmp_path: Path) -> None:
     assert len(written) == 1
 
 
-@pytest.mark.parametrize(
-    ("stated", "expected"),
-    [
-        ("NVIDIA H100-SXM5-80GB", "H100"),
-        ("NVIDIA H200-NVL-141GB", "H200_NVL"),
-        ("H100 NVL Tensor Core GPU (PCIe)", "H100_NVL"),
-        ("NVIDIA Blackwell GPU (GB200)", "GB200"),
-        ("NVIDIA Blackwell GPU (B200-SXM-180GB)", "B200"),
-        ("NVIDIA A100 - PCIe - 80 GB", "A100_PCIE"),
-        ("AMD Instinct MI325X 256GB HBM3E DLC", "MI325X"),
-        ("TPU-v5p", "TPU_V5P"),
-        ("AMD Radeon RX 7900 XTX", "RX_7900_XTX"),
-        ("NVIDIA RTX A5000", "RTX_A5000"),
-        ("NVIDIA GeForce RTX 4090", "RTX_4090"),
-        ("A new\x1bdevice", "A_NEW_DEVICE"),
-        ("", "unknown"),
-    ],
-)
-def test_device_names(stated: str, expected: str) -> None:
-    assert device_name(stated) == expected
+@pytest.mark.parametrize("stated", DEVICES)
+def test_device_names(stated: str) -> None:
+    assert device_name(stated) == DEVICES[stated]

@@ -44,7 +44,10 @@ _POINT = pa.schema(
 )
 _RUN = pa.schema(
     [
-        *(pa.field(name, pa.float64()) for name in ("started_at", "minutes", "rate", "relative", "progress")),
+        *(
+            pa.field(name, pa.float64())
+            for name in ("started_at", "minutes", "rate", "relative", "progress", "resolution")
+        ),
         pa.field("step_s", pa.list_(pa.float64()), nullable=False),
     ]
 )

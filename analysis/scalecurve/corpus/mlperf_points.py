@@ -226,6 +226,7 @@ def _run(run: LoggedRun, rate: Rate, proved: bool) -> PublishedRun:
         step_s=run.step_s,
         relative=None if proved else rate.figure,
         progress=run.progress,
+        resolution=run.resolution if rate.figure is not None else None,
     )
 
 

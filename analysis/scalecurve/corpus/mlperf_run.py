@@ -20,6 +20,8 @@ _IMAGES = 1_170_301
 """Training images of the detection benchmark, fixed by its rules; its ``train_samples`` counts batches."""
 _TOKENS = 2048
 """Tokens of a sample of GPT-3, fixed by its rules; its log counts tokens."""
+_MINUTES_STEP = 0.01
+"""``train_time``, from which the throughput of R-GAT was computed, has two decimals."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,10 @@ class LoggedEvent:
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """What a log states. ``progress`` is samples per second between its events, None where they count none."""
+    """What a log states. ``progress`` is samples per second between its events, None where they count none.
+
+    ``resolution`` is the step of a throughput that was computed from rounded minutes, as a share of it.
+    """
 
     benchmark: str
     global_batch: int | None
@@ -44,6 +49,7 @@ class LoggedRun:
     step_s: tuple[float, ...]
     throughputs: tuple[float, ...]
     progress: float | None
+    resolution: float | None = None
 
 
 def read_log(data: bytes, place: str) -> LoggedRun:
@@ -76,6 +82,7 @@ def read_log(data: bytes, place: str) -> LoggedRun:
         step_s=_figures(stats, _STEP_TIMES),
         throughputs=_figures(stats, ("throughput",)),
         progress=median(rates) if rates else None,
+        resolution=_MINUTES_STEP / median(rounded) if (rounded := _figures(stats, ("train_time",))) else None,
     )
 
 

@@ -29,7 +29,8 @@ class PublishedRun:
     ``minutes`` are from run_start to run_stop, None where the target was not reached. ``rate`` is over all devices, in
     the unit of the point, None where that is not proved; then ``relative`` has the figure as it was logged: only ratios
     between runs of one point mean anything. ``progress`` is what the events of the log say beside it: samples per
-    second between them, evaluation excluded, start-up and checkpoints included.
+    second between them, evaluation excluded, start-up and checkpoints included. ``resolution`` is the step of a rate
+    that was computed from a rounded time, as a share of it: two runs that differ by less are not told apart.
     """
 
     started_at: float | None
@@ -38,6 +39,7 @@ class PublishedRun:
     step_s: tuple[float, ...] = ()
     relative: float | None = None
     progress: float | None = None
+    resolution: float | None = None
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ _RUNS = st.builds(
     st.lists(st.floats(0, 1e9), max_size=4).map(tuple),
     relative=_FIGURE,
     progress=_FIGURE,
+    resolution=_FIGURE,
 )
 _POINTS = st.builds(
     replace,

@@ -84,6 +84,12 @@ def test_figures_that_are_no_positive_number_are_left_out(value: object) -> None
     assert logged(event(START + 1, "tracked_stats", {"train_step_time": value})).step_s == ()
 
 
+def test_a_throughput_of_rounded_minutes_has_a_resolution() -> None:
+    stats = {"train_time": 0.8, "throughput": 1e6}
+    assert logged(event(START + 50, "tracked_stats", stats)).resolution == pytest.approx(0.0125)
+    assert read_log(log(), "a.txt").resolution is None
+
+
 def test_blocks_whose_stop_repeats_the_count_of_their_start() -> None:
     run = logged(
         event(START, "block_start", samples_count=0),

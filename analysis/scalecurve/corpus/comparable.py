@@ -121,6 +121,18 @@ def nearest(own: OwnPoint, corpus: Corpus) -> str:
     )
 
 
+def published_name(model: str) -> str:
+    """Name a model as the corpus compares it: without case and punctuation, and alike in every round.
+
+    Args:
+        model: What a benchmark or an experiment calls it.
+
+    Returns:
+        The name; two that are equal are of one model.
+    """
+    return _MODELS.get(folded(model), folded(model))
+
+
 def _own(bundle: str, series: str, unit: str, measured: MeasuredPoint, model: str) -> OwnPoint | None:
     record = measured.timed[0] if measured.timed else None
     devices = {device_name(rank.device_name) for each in measured.timed for rank in each.topology}
@@ -177,5 +189,4 @@ def _distance(own: OwnPoint, point: PublishedPoint) -> float:
 
 
 def _same_model(first: str, second: str) -> bool:
-    one, other = (_MODELS.get(folded(name), folded(name)) for name in (first, second))
-    return bool(one) and one == other
+    return bool(first) and published_name(first) == published_name(second)

@@ -110,7 +110,9 @@ def _events(data: bytes, place: str) -> Iterator[LoggedEvent]:
 def _stretches(events: Sequence[LoggedEvent], benchmark: str, epoch: float | None) -> Iterator[tuple[float, float]]:
     """Samples and seconds of each stretch of training between evaluations."""
     if benchmark in ("ssd", "retinanet"):
-        return _epochs(events)
+        return _epochs(events, float(_IMAGES))
+    if benchmark == "resnet":
+        return _epochs(events, epoch) if epoch else iter(())
     if benchmark == "gpt3":
         return _blocks_of_tokens(events)
     if benchmark == "bert":
@@ -120,13 +122,13 @@ def _stretches(events: Sequence[LoggedEvent], benchmark: str, epoch: float | Non
     return _blocks(events)
 
 
-def _epochs(events: Sequence[LoggedEvent]) -> Iterator[tuple[float, float]]:
+def _epochs(events: Sequence[LoggedEvent], samples: float) -> Iterator[tuple[float, float]]:
     start: LoggedEvent | None = None
     for event in events:
         if event.key == "epoch_start":
             start = event
         elif event.key == "epoch_stop" and start is not None:
-            yield float(_IMAGES), event.at_s - start.at_s
+            yield samples, event.at_s - start.at_s
             start = None
 
 

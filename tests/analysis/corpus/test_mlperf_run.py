@@ -126,6 +126,12 @@ def test_an_epoch_of_detection_is_its_images_and_not_train_samples() -> None:
     assert run.progress == pytest.approx(11_703.01)
 
 
+def test_an_epoch_of_resnet_is_its_train_samples() -> None:
+    lines = (event(START, "epoch_start", epoch_num=1), event(START + 20, "epoch_stop", epoch_num=1))
+    assert logged(*lines, benchmark="resnet", train_samples=1_281_167).progress == pytest.approx(64_058.35)
+    assert logged(*lines, benchmark="resnet").progress is None
+
+
 def test_blocks_of_gpt3_count_tokens() -> None:
     run = logged(
         event(START, "block_start", epoch_count=2048 * 320, first_epoch_num=0),

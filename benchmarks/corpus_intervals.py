@@ -1,0 +1,165 @@
+"""How often the intervals of ``scalecurve.corpus.noise`` hold what they promise, on published repetitions.
+
+    python -m benchmarks.corpus_intervals ROUND.corpus ROUND.corpus...
+
+Each file is a round, as ``scalecurve import mlperf`` writes it. *This machine*: the first three runs of a point, in the
+order of time, for the mean of the rest. *Another machine*: all submitters but one, for the one that was left out.
+Nothing is fitted to what is held out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from scalecurve.corpus.comparable import published_name
+from scalecurve.corpus.copies import joined
+from scalecurve.corpus.corpus_file import read_corpus
+from scalecurve.corpus.noise import another_machine, machine_prior, this_machine
+from scalecurve.corpus.schema import Corpus, PublishedPoint
+from scalecurve.corpus.standing import percentile
+from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.spread import student_quantile, sum_of_squares
+
+FIRST, LEAST = 3, 5
+UNSTEADY = 0.03
+
+
+@dataclass(frozen=True)
+class Held:
+    """An interval of one point: whether it held, its half width (relative), and what it can be grouped by."""
+
+    holds: bool
+    half: float
+    groups: Mapping[str, str]
+
+
+def repetitions(point: PublishedPoint) -> list[float]:
+    """The rates of the runs, or what was logged where no unit is proved: only ratios matter here."""
+    return [value for run in point.runs if (value := run.rate if run.rate is not None else run.relative) is not None]
+
+
+def this_machine_held(points: Iterable[PublishedPoint]) -> tuple[list[Held], list[Held]]:
+    """(as we do it, by Student's t alone) of every point with five runs or more."""
+    ours, students = [], []
+    for point in points:
+        runs = repetitions(point)
+        if len(runs) < LEAST:
+            continue
+        first, rest = [math.log(rate) for rate in runs[:FIRST]], fmean(math.log(rate) for rate in runs[FIRST:])
+        groups = {
+            "round": point.source,
+            "submitter": point.submitter,
+            "benchmark": published_name(point.benchmark),
+        }
+        interval = this_machine(runs[:FIRST], further=len(runs) - FIRST)
+        assert interval is not None
+        ours.append(Held(interval.holds(rest), interval.half, groups))
+        variance = sum_of_squares(first) / (FIRST - 1)
+        half = student_quantile(FIRST - 1, 0.95) * math.sqrt(variance * (1 / FIRST + 1 / (len(runs) - FIRST)))
+        students.append(Held(abs(rest - fmean(first)) <= half, half, groups))
+    return ours, students
+
+
+def kinds_of(points: Iterable[PublishedPoint]) -> list[dict[str, list[float]]]:
+    """Mean rates of systems by submitter, a dictionary for each kind of system in a round."""
+    kinds: dict[tuple[object, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for point in points:
+        if len(runs := repetitions(point)) >= LEAST:
+            kind = (point.source, point.device, point.nodes, point.workers, point.benchmark, point.global_batch)
+            # A figure of one device and one of all are another kind, though the log does not say which.
+            kinds[(*kind, point.unit)][point.submitter].append(math.exp(fmean(map(math.log, runs))))
+    return [dict(kind) for kind in kinds.values() if len(kind) > 1]
+
+
+def another_machine_held(kinds: Sequence[Mapping[str, list[float]]]) -> list[Held]:
+    """Every system of a submitter by the interval from the others; three others at least, as a verdict asks for."""
+    held = []
+    for left_out in sorted({submitter for kind in kinds for submitter in kind}):
+        others = [[fmean(rates) for name, rates in kind.items() if name != left_out] for kind in kinds]
+        prior = machine_prior(others)
+        for kind, seen in zip(kinds, others, strict=True):
+            interval = another_machine(seen, prior) if len(seen) >= FIRST else None
+            if interval is not None:
+                held += [
+                    Held(interval.holds(math.log(rate)), interval.half, {"submitter": left_out})
+                    for rate in kind.get(left_out, ())
+                ]
+    return held
+
+
+def places(kinds: Sequence[Mapping[str, list[float]]]) -> list[float]:
+    """The percentile of every submitter among the others of its kind, of kinds with four or more."""
+    found = []
+    for kind in (kind for kind in kinds if len(kind) >= 4):
+        for left_out, rates in kind.items():
+            others = [fmean(seen) for name, seen in kind.items() if name != left_out]
+            own = Estimate(fmean(rates), None, None, 0.95, Method.NONE, 1)
+            found.append(percentile(own, others).value)
+    return found
+
+
+def unsteady(points: Iterable[PublishedPoint]) -> list[tuple[float, PublishedPoint]]:
+    """Points with a run further from their median than 3 %, and how far."""
+    found = []
+    for point in points:
+        runs = repetitions(point)
+        if len(runs) >= LEAST:
+            middle = median(runs)
+            worst = max(abs(rate / middle - 1) for rate in runs)
+            found += [(worst, point)] if worst > UNSTEADY else []
+    return sorted(found, key=lambda pair: -pair[0])
+
+
+def share(held: Sequence[Held]) -> str:
+    """As it is printed: the share that held, of how many, and the median half width."""
+    if not held:
+        return "none"
+    return (
+        f"{100 * fmean(each.holds for each in held):5.1f} % of {len(held)}, "
+        f"half width {100 * median(each.half for each in held):.2f} %"
+    )
+
+
+def print_groups(held: Sequence[Held], name: str) -> None:
+    """A line for each value of a group."""
+    groups: dict[str, list[Held]] = defaultdict(list)
+    for each in held:
+        groups[each.groups[name]].append(each)
+    for value, members in sorted(groups.items()):
+        print(f"    {value}: {share(members)}")
+
+
+def main() -> None:
+    """Print coverage, by round, benchmark and submitter."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rounds", nargs="+", type=Path)
+    corpus: Corpus
+    corpus, _ = joined([read_corpus(path) for path in parser.parse_args().rounds])
+    ours, students = this_machine_held(corpus.points)
+    print(f"points: {len(corpus.points)}, with {LEAST} runs or more: {len(ours)}")
+    print(f"this machine, from the first {FIRST} runs: {share(ours)}")
+    print(f"  Student's t alone: {share(students)}")
+    for name in ("round", "benchmark", "submitter"):
+        print(f"  by {name}")
+        print_groups(ours, name)
+    kinds = kinds_of(corpus.points)
+    machines = another_machine_held(kinds)
+    print(f"another machine, one submitter left out: {share(machines)}")
+    print_groups(machines, "submitter")
+    from scipy.stats import kstest
+
+    found = places(kinds)
+    print(f"percentiles of {len(found)} submitters left out: p = {kstest(found, 'uniform').pvalue:.3f} (uniform)")
+    print(f"unsteady, a run more than {100 * UNSTEADY:.0f} % off: {len(unsteady(corpus.points))}")
+    for worst, point in unsteady(corpus.points):
+        print(f"    {100 * worst:5.1f} %  {point.source} {point.submitter} {point.system} {point.benchmark}")
+
+
+if __name__ == "__main__":
+    main()

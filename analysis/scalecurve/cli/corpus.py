@@ -93,6 +93,33 @@ def add(file: Path, sources: tuple[Path, ...], submitter: str | None, output: st
     show([sources_table(together)], output, {"corpus": str(file)}, notes)
 
 
+@command.command("power")
+@file_option
+@click.option(
+    "--repetitions",
+    type=click.IntRange(2, 20),
+    multiple=True,
+    default=(2, 3, 5, 8),
+    show_default=True,
+    help="How many are planned. Repeatable.",
+)
+@output_option
+def power(name: str, repetitions: tuple[int, ...], output: str) -> None:
+    """Show how often an acceptance test refuses a good machine, and finds a slow one, before it is run.
+
+    Counted on the published repetitions themselves, for `scalecurve gate --expect corpus:p25`.
+    """
+    from scalecurve.corpus.acceptance import error_rates
+    from scalecurve.corpus.tables import power_table
+
+    corpus = corpus_named(name)
+    try:
+        rates = [error_rates(count, corpus) for count in sorted(set(repetitions))]
+    except ValueError as error:
+        fail(f"--{error}", EXIT_INPUT)
+    show([power_table(rates)], output)
+
+
 def corpus_named(name: str) -> Corpus:
     """Open a corpus: ``corpus`` for the one that ships, else a file; one line and exit code 2 for what is none."""
     from scalecurve.corpus.corpus_file import load_shipped, read_corpus

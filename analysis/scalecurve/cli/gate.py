@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +14,10 @@ from scalecurve.cli.bundles import include_unproved_option, open_all
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import Fraction, fail, output_option, show
 from scalecurve_api.problem import printable
+
+if TYPE_CHECKING:
+    from scalecurve.bundle.open import Bundle
+    from scalecurve.timelines.gate import GateCheck
 
 
 @click.command("gate")
@@ -30,7 +36,7 @@ from scalecurve_api.problem import printable
     metavar="FILE",
     multiple=True,
     help="YAML file of expected throughputs by device, fabric and model; 'shipped' are those that ScaleCurve's "
-    "authors measured. Repeatable.",
+    "authors measured; 'corpus:p25' is the 25th percentile of published systems (`scalecurve corpus`). Repeatable.",
 )
 @click.option(
     "--threshold",
@@ -99,15 +105,17 @@ def command(
         return
     if tolerance is not None:
         fail("--tolerance applies to --write-expect; files of expectations state their own", EXIT_INPUT)
+    published = [reference for reference in expect if reference.startswith("corpus:")]
     try:
         result = gate(
             opened,
             others[0] if others else None,
             folders,
-            expectations_of(expect),
+            expectations_of(reference for reference in expect if reference not in published),
             threshold,
             catalog=(catalog or default_catalog()) if folders else None,
             include_unproved=include_unproved,
+            further=_against_published(opened, published, include_unproved),
         )
     except (BundleError, EntryError) as error:
         fail(str(error), EXIT_INPUT)
@@ -127,6 +135,27 @@ def command(
         sys.exit(EXIT_FAILED)
     if not result.decided and not allow_undecided:
         fail(f"{bundle}: no number could be compared, so nothing was let through; see the details", EXIT_INPUT)
+
+
+def _against_published(
+    bundle: Bundle, references: Sequence[str], include_unproved: bool
+) -> tuple[list[GateCheck], list[str]]:
+    from scalecurve.cli.corpus import corpus_named
+    from scalecurve.corpus.gate_checks import checks_against, percentile_named
+    from scalecurve.corpus.schema import CorpusError
+    from scalecurve.curves.compute import believable
+
+    checks: list[GateCheck] = []
+    notes: list[str] = []
+    for reference in references:
+        try:
+            share = percentile_named(reference)
+        except CorpusError as error:
+            fail(str(error), EXIT_INPUT)
+        made, said = checks_against(believable(bundle, include_unproved), corpus_named("corpus"), share)
+        checks += made
+        notes += [note for note in said if note not in notes]
+    return checks, notes
 
 
 def _write(path: Path, text: str) -> None:

@@ -17,11 +17,11 @@ from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, Publis
 from scalecurve_api.files import write_atomic
 
 SUFFIX = ".corpus"
-SHIPPED = "mlperf-5.0.corpus"
+SHIPPED = "mlperf.corpus"
 _VERSION = 1
 _VERSION_KEY, _SOURCES_KEY = b"scalecurve.corpus", b"scalecurve.sources"
 _MAX_BYTES = 256 << 20
-_MAX_RUNS = 1_000_000
+_MAX_VALUES = 20_000_000
 _POINT = pa.schema(
     [
         pa.field("point", pa.int32(), nullable=False),
@@ -70,7 +70,7 @@ def write_corpus(corpus: Corpus, path: Path) -> None:
     metadata = {_VERSION_KEY: str(_VERSION), _SOURCES_KEY: sources}
     table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata(metadata))
     sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd", compression_level=19)
+    pq.write_table(table, sink, compression="zstd", compression_level=19, write_page_checksum=True)
     try:
         write_atomic(path, sink.getvalue())
     except OSError as error:
@@ -98,7 +98,7 @@ def read_corpus(path: Path) -> Corpus:
 
 @cache
 def load_shipped() -> Corpus:
-    """Read the corpus that comes with ScaleCurve: the results of MLPerf Training 5.0."""
+    """Read the corpus that comes with ScaleCurve: the results of MLPerf Training 4.0 and 5.0."""
     data = (files("scalecurve.corpus") / "data" / SHIPPED).read_bytes()
     return _corpus(data, SHIPPED)
 
@@ -119,29 +119,38 @@ def _rows(corpus: Corpus) -> Iterator[dict[str, Any]]:
 
 def _corpus(data: bytes, place: str) -> Corpus:
     try:
-        file = pq.ParquetFile(io.BytesIO(data))
-        metadata, rows = file.schema_arrow.metadata or {}, file.metadata.num_rows
-        _check(file.schema_arrow, metadata, rows, place)
-        sources = tuple(PublishedSource(**source) for source in json.loads(metadata[_SOURCES_KEY]))
+        file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
+        metadata = file.schema_arrow.metadata or {}
+        _check(file, metadata, place)
+        sources = _sources(metadata[_SOURCES_KEY])
         table = file.read().to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise CorpusError(f"{place}: truncated, damaged or not a corpus; copy or import it again") from error
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         if isinstance(error, CorpusError):
             raise
         raise CorpusError(f"{place}: sources: cannot be read; copy or import it again") from error
     return Corpus(sources, tuple(_points(table)))
 
 
-def _check(schema: pa.Schema, metadata: dict[bytes, bytes], rows: int, place: str) -> None:
+def _check(file: pq.ParquetFile, metadata: dict[bytes, bytes], place: str) -> None:
     if _VERSION_KEY not in metadata:
         raise CorpusError(f"{place}: is Parquet but not a corpus; expected a file of `scalecurve import mlperf`")
     if (version := metadata[_VERSION_KEY].decode("utf-8", "replace")) != str(_VERSION):
         raise CorpusError(f"{place}: version {version[:20]!r} of the corpus; this ScaleCurve reads {_VERSION}")
-    if not schema.equals(_SCHEMA):
+    if not file.schema_arrow.equals(_SCHEMA):
         raise CorpusError(f"{place}: columns differ from those of a corpus; copy or import it again")
-    if rows > _MAX_RUNS:
-        raise CorpusError(f"{place}: {rows} runs; a corpus has at most {_MAX_RUNS}")
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    values = sum(group.column(number).num_values for group in groups for number in range(group.num_columns))
+    if values > _MAX_VALUES:
+        raise CorpusError(f"{place}: {values} values; a corpus has at most {_MAX_VALUES}")
+
+
+def _sources(text: bytes) -> tuple[PublishedSource, ...]:
+    sources = tuple(PublishedSource(**source) for source in json.loads(text))
+    if not all(isinstance(value, str) for source in sources for value in vars(source).values()):
+        raise TypeError("a field that is no text")
+    return sources
 
 
 def _points(rows: list[dict[str, Any]]) -> Iterator[PublishedPoint]:

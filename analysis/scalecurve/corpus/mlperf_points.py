@@ -35,6 +35,10 @@ _Key = tuple[str, str, str]
 _Logs = dict[_Key, list[LoggedRun]]
 
 
+_POWER = re.compile(r"-(?:ac|dc)-power$")
+"""What a submitter's second folder ends in, with runs whose power was measured: another system, no other submitter."""
+
+
 @dataclass(frozen=True)
 class Imported:
     """A corpus of a repository, and in ``notes`` a line for all that was skipped, refused or named twice."""
@@ -90,6 +94,7 @@ def import_results(path: Path, name: str | None = None, progress: Progress | Non
     source = PublishedSource(name or about.name, about.title, about.url, spdx, about.revision)
     points, notes = _points(source.name, systems, logs)
     points = [replace(each, scaling=scalings.get((each.submitter, each.system, each.benchmark))) for each in points]
+    points = [replace(each, submitter=_POWER.sub("", each.submitter)) for each in points]
     unique, aliased = without_copies(points)
     notes = [*notes, *_of_skipped(selection.skipped), *aliased]
     return Imported(Corpus((source,), tuple(unique)), tuple(notes), count)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from statistics import median
 
+from scalecurve.corpus.acceptance import BELOW, ErrorRates
 from scalecurve.corpus.comparable import Comparable
 from scalecurve.corpus.schema import Corpus, PublishedPoint, Source
 from scalecurve.corpus.standing import Standing
@@ -149,6 +150,33 @@ def points_table(points: Sequence[PublishedPoint]) -> Table:
             (Column("source", "Source"), lambda p: p.source),
             (Column("reason", "No rate because"), lambda p: p.reason or None),
         ),
+    )
+
+
+def power_table(rates: Sequence[ErrorRates]) -> Table:
+    """Show the error rates of an acceptance test.
+
+    Args:
+        rates: One for each number of repetitions.
+
+    Returns:
+        A row for each: false alarms, and how often a machine that is slower is refused.
+    """
+    columns = [(Column(f"below_{d:g}", f"{100 * d:g} % slower", "percent"), at) for at, d in enumerate(BELOW)]
+    return table_of(
+        "power",
+        "Refused by an acceptance test",
+        rates,
+        (
+            (Column("repetitions", "Repetitions", "count"), lambda r: r.repetitions),
+            (Column("false_alarms", "At the threshold", "percent"), lambda r: r.false_alarms),
+            *((column, lambda r, at=at: r.power[at]) for column, at in columns),
+            (Column("draws", "Draws", "count"), lambda r: r.draws),
+        ),
+        [
+            "A machine is refused where the upper end of its one-sided 95 % interval is below the threshold. Counted "
+            "on the repetitions of published systems, every system alike; repetitions are fixed beforehand."
+        ],
     )
 
 

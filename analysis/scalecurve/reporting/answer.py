@@ -7,6 +7,7 @@ from scalecurve.curves.losses import StepShares, losses
 from scalecurve.curves.results import PointResult, SeriesResult
 from scalecurve.render import formatting
 from scalecurve.render.labels import brief
+from scalecurve.reporting.among_published import beside_published
 from scalecurve.reporting.belief import Belief, belief
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.prices import PriceList, price_list
@@ -29,7 +30,7 @@ class SeriesSentence:
 
 @dataclass(frozen=True)
 class Answer:
-    """Everything on the first screen but the curve."""
+    """Everything on the first screen but the curve; ``beside`` says how it stands among published systems."""
 
     curves: tuple[SeriesSentence, ...]
     scales: bool
@@ -37,6 +38,7 @@ class Answer:
     prices: PriceList
     belief: Belief
     more_series: int = 0
+    beside: str = ""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -56,6 +58,7 @@ class Answer:
         """What JSON is made of; shares have full precision."""
         return {
             "sentences": self.sentences,
+            "beside": self.beside,
             "losses": [
                 {
                     "series": bar.series,
@@ -99,6 +102,7 @@ def answer(findings: Findings) -> Answer:
         prices=price_list(findings.costs.series, names),
         belief=belief(findings),
         more_series=len(curves) - len(shown),
+        beside=beside_published(findings),
     )
 
 

@@ -13,6 +13,7 @@ from scalecurve.curves.tables import excluded_table, problem_table, scaling_tabl
 from scalecurve.curves.traces import trace_tables, traced_points
 from scalecurve.curves.traffic import wire_table
 from scalecurve.planning.search_words import search_in_words, search_table
+from scalecurve.reporting.among_published import published_section
 from scalecurve.reporting.findings import Findings, axis_results, layout_results
 from scalecurve.reporting.registry import Body, section
 from scalecurve.reporting.step_times import step_table
@@ -77,6 +78,7 @@ _SECTIONS: tuple[tuple[str, str, str, int, Callable[[Findings], Body]], ...] = (
     ("scale", "axes", "Along each axis", 15, _axes),
     ("scale", "layouts", "Best layout", 16, _layouts),
     ("scale", "search", "Search", 17, _search),
+    ("scale", "among-published", "Among published systems", 18, published_section),
     ("bend", "time", "Where the time goes", 20, _time),
     ("bend", "pipelines", "Pipelines", 25, _pipelines),
     ("bend", "traces", "Traced steps", 27, _traces),

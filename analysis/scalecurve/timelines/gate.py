@@ -103,6 +103,7 @@ def gate(
     *,
     catalog: Path | None = None,
     include_unproved: bool = False,
+    further: tuple[Sequence[GateCheck], Sequence[str]] = ((), ()),
 ) -> Gate:
     """Check the bundle's trials, and hold its throughput against all that is named.
 
@@ -114,6 +115,7 @@ def gate(
         threshold: Smallest loss that fails, as a fraction of throughput.
         catalog: File that keeps what was read of `history` for the next call; None keeps nothing.
         include_unproved: Also use points that do not count (`scalecurve.curves.doubts`).
+        further: Checks that were made elsewhere, and their notes.
 
     Returns:
         Every check with its result, and whether the bundle passed.
@@ -122,16 +124,17 @@ def gate(
         BundleError: for a folder without a bundle.
         ValueError: where nothing is named to hold it against.
     """
-    if baseline is None and not history and not expectations:
+    if baseline is None and not history and not expectations and not further[0]:
         raise ValueError("nothing to hold the bundle against: name a baseline, a history or expectations")
-    checks = [*_of_trials(bundle), *_of_doubts(bundle, include_unproved)]
-    notes: list[str] = []
+    checks = [*_of_trials(bundle), *_of_doubts(bundle, include_unproved), *further[0]]
+    notes = list(further[1])
     if baseline is not None:
         checks += _against_baseline(baseline, bundle, threshold, include_unproved)
     believed = believable(bundle, include_unproved)
     if history:
-        of_history, notes = _against_history(believed, history, threshold, catalog, include_unproved)
+        of_history, said = _against_history(believed, history, threshold, catalog, include_unproved)
         checks += of_history
+        notes += said
     if expectations:
         checks += _against_expectations(believed, expectations)
     order = list(CheckOutcome)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalecurve.corpus import corpus_file
 from scalecurve.corpus.corpus_file import read_corpus, write_corpus
 from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
 
@@ -89,6 +90,31 @@ def test_a_truncated_corpus_is_refused(share: float, tmp_path_factory: pytest.Te
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
     assert refusal(path).startswith(f"{path}: ")
+
+
+def test_damage_to_a_number_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.corpus"
+    write_corpus(Corpus((SOURCE,), (POINT,)), path)
+    data, column = path.read_bytes(), pq.ParquetFile(path).metadata.row_group(0).column(0)
+    at = column.data_page_offset + column.total_compressed_size - 1
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    assert refusal(path).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("sources", ["[[]]", '[{"name": 1}]', '[{"name": "a"}]', "{", "[" * 100_000])
+def test_sources_that_are_none_are_refused(sources: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.corpus"
+    write_corpus(Corpus((SOURCE,), (POINT,)), path)
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"scalecurve.sources": sources}), path)
+    assert "sources" in refusal(path)
+
+
+def test_a_number_of_values_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.corpus"
+    write_corpus(Corpus((SOURCE,), (POINT,)), path)
+    monkeypatch.setattr(corpus_file, "_MAX_VALUES", 3)
+    assert " 3" in refusal(path)
 
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:

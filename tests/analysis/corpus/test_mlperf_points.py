@@ -90,6 +90,12 @@ def test_copies_under_another_name_are_noted(tmp_path: Path) -> None:
     assert len(read.notes) == 1
 
 
+def test_a_folder_of_power_measurements_is_of_the_same_submitter(tmp_path: Path) -> None:
+    files = {"LICENSE.md": APACHE, **logs(submitter="A"), **logs("other", "A-ac-power", start=START + 5000)}
+    points = import_results(write_folder(tmp_path / "round", files)).corpus.points
+    assert [(point.submitter, len(point.runs)) for point in points] == [("A", 3)] * 2
+
+
 def test_runs_of_another_batch_are_dropped_and_noted(tmp_path: Path) -> None:
     files = logs()
     files[f"{RESULT}result_9.txt"] = log(batch=16)

@@ -1,0 +1,104 @@
+"""Accept a machine against published systems, with error rates that are stated before it is measured.
+
+A machine is refused where its long-run rate is below a threshold beyond doubt: the upper end of the one-sided 95 %
+interval of *this machine* lies under it. How often that refuses a machine at the threshold (false alarms), and one that
+is some percent below (power), is counted on the real repetitions of a corpus. Repetitions are fixed beforehand: to
+repeat until one passes is no test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from scalecurve.corpus.noise import this_machine
+from scalecurve.corpus.schema import Corpus, PublishedPoint
+
+LEVEL = 0.95
+BELOW = (0.005, 0.01, 0.02, 0.05)
+"""By how much a machine may be slower, of which the chance to be refused is shown."""
+_LEAST_RUNS = 5
+
+
+@dataclass(frozen=True)
+class ErrorRates:
+    """Shares of machines that are refused, on ``draws`` of so many repetitions in a row."""
+
+    repetitions: int
+    draws: int
+    false_alarms: float
+    power: tuple[float, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What to know before the run."""
+        below = ", ".join(f"{100 * d:g} % below in {100 * p:.0f} %" for d, p in zip(BELOW, self.power, strict=True))
+        return (
+            f"With {self.repetitions} repetitions a machine at the threshold is refused in "
+            f"{100 * self.false_alarms:.1f} %, one {below} ({self.draws:,} draws of published repetitions)"
+        )
+
+
+def refuses(rates: Sequence[float], threshold: float, level: float = LEVEL) -> bool | None:
+    """Decide whether a machine's long-run rate is below a threshold beyond doubt.
+
+    Args:
+        rates: The rate of each repetition.
+        threshold: In the same unit.
+        level: Of the one-sided interval.
+
+    Returns:
+        True where it is, None of fewer than two repetitions.
+
+    Raises:
+        ValueError: a rate or the threshold is not positive.
+    """
+    if not 0 < threshold < math.inf:
+        raise ValueError(f"threshold: got {threshold!r}; expected a positive number")
+    interval = this_machine(rates, level=2 * level - 1)
+    return None if interval is None else interval.center + interval.half < math.log(threshold)
+
+
+def error_rates(repetitions: int, corpus: Corpus) -> ErrorRates:
+    """Count how often machines of a corpus would be refused.
+
+    The truth of a machine is the mean of all its runs; it is measured by so many of them in a row.
+
+    Args:
+        repetitions: How many are made, two or more.
+        corpus: Points with five or more runs, and two more than ``repetitions``, are counted.
+
+    Returns:
+        The share of false alarms, and the power at each difference of ``BELOW``; every machine counts alike.
+
+    Raises:
+        ValueError: fewer than two repetitions, or no point has so many runs.
+    """
+    if repetitions < 2:
+        raise ValueError(f"repetitions: got {repetitions}; expected 2 or more: one says nothing of the next")
+    machines = [draws for point in corpus.points if (draws := list(_draws(point, repetitions)))]
+    if not machines:
+        raise ValueError(f"repetitions: got {repetitions}; no point of the corpus has {repetitions + 2} runs")
+    false_alarms, *power = (
+        fmean(fmean(_refused(runs, truth, below) for runs, truth in draws) for draws in machines)
+        for below in (0.0, *BELOW)
+    )
+    return ErrorRates(repetitions, sum(map(len, machines)), false_alarms, tuple(power))
+
+
+def _draws(point: PublishedPoint, repetitions: int) -> Iterator[tuple[list[float], float]]:
+    """Runs in a row, and the mean of all of the point on the scale of logarithms."""
+    figures = [run.rate if run.rate is not None else run.relative for run in point.runs]
+    rates = [figure for figure in figures if figure is not None]
+    if len(rates) < max(_LEAST_RUNS, repetitions + 2):
+        return
+    truth = math.exp(fmean(map(math.log, rates)))
+    for begin in range(len(rates) - repetitions + 1):
+        yield rates[begin : begin + repetitions], truth
+
+
+def _refused(runs: Sequence[float], truth: float, below: float) -> bool:
+    """A machine ``below`` the threshold is one whose threshold lies above its truth."""
+    return refuses(runs, truth / (1 - below)) is True

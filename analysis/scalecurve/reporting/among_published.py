@@ -1,0 +1,64 @@
+"""Where the points of a report stand among published systems; nothing where none can be judged."""
+
+from scalecurve.corpus.comparable import own_points
+from scalecurve.corpus.schema import Corpus
+from scalecurve.corpus.standing import Standing, standings
+from scalecurve.corpus.tables import comparable_table, standing_table
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import Body
+
+_METHOD = (
+    "Published systems: {sources}. A rate enters only where its log proves the unit; the interval of another system is "
+    "a prediction interval over submitters, with the spread of all kinds of system as its prior."
+)
+
+
+def shipped() -> Corpus:
+    """Open the corpus that ships; reading Parquet is imported when a report is written, not before."""
+    from scalecurve.corpus.corpus_file import load_shipped
+
+    return load_shipped()
+
+
+def judged(findings: Findings) -> tuple[Standing, ...]:
+    """Find the points with enough published systems beside them.
+
+    Args:
+        findings: The results of every analysis.
+
+    Returns:
+        Their standings, in the order of the curves.
+    """
+    points = own_points(findings.curves, findings.measured, include_unproved=findings.include_unproved)
+    return tuple(standing for standing in standings(points, shipped()) if not standing.refused)
+
+
+def beside_published(findings: Findings) -> str:
+    """Say how the largest judged point stands.
+
+    Args:
+        findings: The results of every analysis.
+
+    Returns:
+        A line of the first screen, empty where no point is judged.
+    """
+    shown = findings.once(judged)
+    return max(shown, key=lambda standing: standing.own.workers).sentence if shown else ""
+
+
+def published_section(findings: Findings) -> Body:
+    """Compose the section: where each judged point stands, and the systems beside it.
+
+    Args:
+        findings: The results of every analysis.
+
+    Returns:
+        Tables, and how they were made; empty where no point is judged.
+    """
+    shown = findings.once(judged)
+    if not shown:
+        return Body()
+    used = {each.point.source for standing in shown for each in standing.others}
+    sources = [source for source in shipped().sources if source.name in used]
+    method = _METHOD.format(sources=", ".join(f"{source.title} ({source.license})" for source in sources))
+    return Body((standing_table(shown, sources), comparable_table(shown)), methods=(method,))

@@ -1,0 +1,74 @@
+"""Rate per device over the number of devices: one's own curve among published systems."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from matplotlib.axes import Axes
+
+from scalecurve.corpus.schema import PublishedPoint
+from scalecurve.corpus.standing import Standing
+from scalecurve.reporting.among_published import judged, shipped
+from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style, theme
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
+
+MOST_PANELS = 4
+_CAPTION = (
+    "Filled marks are this report's points. Rings are published systems of the same device and model, dark where they "
+    "are comparable and pale where only the number of devices or the batch rules that out. Lines join one series."
+)
+
+
+@plot("among-published", section="among-published", order=10)
+def among_published(findings: Findings) -> Drawing | None:
+    """A panel for each device and model with a judged point."""
+    kinds: dict[tuple[str, str, str], list[Standing]] = {}
+    for standing in findings.once(judged):
+        kinds.setdefault((standing.own.model, standing.own.device, standing.unit), []).append(standing)
+    if not kinds:
+        return None
+    shown, more = first(list(kinds.items()), MOST_PANELS, "panels")
+    sheet = Sheet(len(shown))
+    for panel, ((_, _, unit), standings) in zip(sheet.panels, shown, strict=True):
+        _draw(sheet, panel, standings)
+        panel.set_xlabel("Devices")
+        panel.set_ylabel(f"Per device ({unit})")
+    sheet.name_panels([f"{model} on {device}" for (model, device, _), _ in shown])
+    return sheet.drawing("Among published systems", _CAPTION + more)
+
+
+def _draw(sheet: Sheet, panel: Axes, standings: Sequence[Standing]) -> None:
+    beside = {id(each.point): each.point for standing in standings for each in standing.others}
+    others = [point for point in _alike(next(iter(beside.values()))) if id(point) not in beside]
+    values = []
+    for points, opacity, size in ((others, 0.35, 18), (list(beside.values()), 1.0, 26)):
+        places = [(point.workers, median(point.rates) / point.workers) for point in points]
+        values += places
+        panel.scatter(
+            *_columns(places), s=size, facecolors="none", edgecolors=theme.INK, alpha=opacity, linewidths=1.0, zorder=2
+        )
+    for point in beside.values():
+        rate = median(point.rates) / point.workers
+        sheet.tip(panel, point.workers, rate, f"{point.submitter}, {point.system}: {rate:,.0f}")
+    series: dict[tuple[str, str], list[Standing]] = {}
+    for standing in standings:
+        series.setdefault((standing.own.bundle, standing.own.series), []).append(standing)
+    for index, ((_, name), own) in enumerate(series.items()):
+        places = [(standing.own.workers, standing.rate.value) for standing in own]
+        values += places
+        panel.plot(*_columns(places), **style(index).curve, zorder=3)
+        for standing in own:
+            sheet.tip(panel, standing.own.workers, standing.rate.value, f"{name}: {standing.sentence}")
+    counts = [count for count, _ in values]
+    axis.log_axis(panel, "x", min(counts), max(counts), axis.short)
+    axis.linear_axis(panel, "y", 0, max(rate for _, rate in values) * 1.1, axis.short)
+
+
+def _alike(one: PublishedPoint) -> list[PublishedPoint]:
+    """Published points of the same source name for the model, device and unit."""
+    kind = (one.benchmark, one.device, one.unit)
+    return [p for p in shipped().points if p.rates and (p.benchmark, p.device, p.unit) == kind]
+
+
+def _columns(places: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [count for count, _ in places], [rate for _, rate in places]

@@ -110,11 +110,11 @@ def test_sources_that_are_none_are_refused(sources: str, tmp_path: Path) -> None
     assert "sources" in refusal(path)
 
 
-def test_a_number_of_values_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_of_runs_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.corpus"
     write_corpus(Corpus((SOURCE,), (POINT,)), path)
-    monkeypatch.setattr(corpus_file, "_MAX_VALUES", 3)
-    assert " 3" in refusal(path)
+    monkeypatch.setattr(corpus_file, "_MAX_RUNS", 1)
+    assert " 1" in refusal(path)
 
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from statistics import fmean
 from scalecurve.corpus.copies import joined
 from scalecurve.corpus.corpus_file import write_corpus
 from scalecurve.corpus.mlperf_points import import_results
-from scalecurve.corpus.schema import Corpus, PublishedPoint
+from scalecurve.corpus.schema import Corpus, PublishedPoint, PublishedRun
 from tests.analysis.corpus.synthetic_round import START, event, log, logs, write_bare
 
 BAR_S, BAR_MIB, BAR_POINTS = 60.0, 500, 300
@@ -43,13 +43,14 @@ PRINTED = (
     ("mlperf-5.0", "MangoBoost", "MI300X-LLMBoost-GPUBoost-4node", "llama2_70b_lora", "10.91"),
     ("mlperf-5.0", "Supermicro", "AS-4125GS-TNHR2-LCC", "llama2_70b_lora", "23.08"),
     ("mlperf-5.0", "HPE", "HPE-Cray-XD670-H200-SXM5-141GB_n1_24.09", "llama2_70b_lora", "26.10"),
+    ("mlperf-4.0", "smc", "1xSMC-H100-SXM-80GB", "llama2_70b_lora", "29.10069"),
     ("mlperf-4.1", "NVIDIA", "eos_ngc24.09_nemo", "llama2_70b_lora", "27.93"),
     ("mlperf-4.1", "NVIDIA", "b200_preview_nemo", "llama2_70b_lora", "12.958"),
     ("mlperf-4.1", "NVIDIA", "b200_n8_preview_nemo", "gpt3", "193.738"),
     ("mlperf-4.1", "Google", "cloud-tpu-v5p-4096-maxtext", "gpt3", "29.616"),
     ("mlperf-4.1", "Google", "cloud-tpu-trillium-2048-maxtext", "gpt3", "27.330"),
 )
-"""NVIDIA's blog on round 5.0 (the first three), AMD's on 5.0 and 5.1 (the next six, and 27.93), maxmazo.com on 4.1."""
+"""NVIDIA's blog on 5.0 (the first three), AMD's (the next six, and 27.93), smc.co on 4.0, maxmazo.com on 4.1."""
 
 
 def main() -> int:
@@ -103,16 +104,18 @@ def print_agreement(points: list[PublishedPoint], table: Path) -> None:
     ours = {(point.source, point.submitter, point.system, point.benchmark): point for point in points}
     named = {tuple(alias.split("/", 1)): point for point in points for alias in point.aliases}
     same, rows = 0, 0
+    rounds = set()
     with table.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             rows += 1
             key = (f"mlperf-{row['round'].removeprefix('v')}", row["submitter"], row["system"], row["benchmark"])
+            rounds.add(key[0])
             point = ours.pop(key, None) or named.get((row["submitter"], row["system"]))
             differing = ["missing"] if point is None else list(differences(point, row))
             same += not differing
             if differing:
                 print(f"  {'/'.join(key)}: {'; '.join(differing)}")
-    more = [key for key, point in ours.items() if any(run.rate or run.relative for run in point.runs)]
+    more = [key for key, point in ours.items() if key[0] in rounds and any(map(_figure, point.runs))]
     for key in more:
         print(f"  {'/'.join(key)}: not in {table.name}")
     print(f"{same} of {rows} points as in {table.name}; {len(more)} with a rate that it does not have")
@@ -124,7 +127,7 @@ def differences(point: PublishedPoint, row: dict[str, str]) -> Iterator[str]:
         if int(row[name]) != value:
             yield f"{name} {value}, not {row[name]}"
     theirs = [float(rate) for rate in row["rates"].split()]
-    rates = [rate for run in point.runs if (rate := run.rate or run.relative)]
+    rates = [rate for run in point.runs if (rate := _figure(run))]
     if len(theirs) != len(rates):
         yield f"{len(rates)} rates, not {len(theirs)}"
     elif any(abs(ours / other - 1) > CLOSE for ours, other in zip(rates, theirs, strict=True)):
@@ -133,6 +136,10 @@ def differences(point: PublishedPoint, row: dict[str, str]) -> Iterator[str]:
     if minutes and abs(fmean(minutes) - float(row["minutes"])) > 0.0051:
         missed = len(point.runs) - len(minutes)
         yield f"mean of {fmean(minutes):.2f} minutes over {len(minutes)} runs ({missed} missed), not {row['minutes']}"
+
+
+def _figure(run: PublishedRun) -> float | None:
+    return run.rate or run.relative
 
 
 def print_printed(points: list[PublishedPoint]) -> None:

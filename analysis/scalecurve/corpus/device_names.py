@@ -27,7 +27,7 @@ _DEVICES = (
     (r"RX (\d{4}) ?(XTX?)?", r"RX_\1_\2"),
     (r"MI(\d{3}[AX]?)", r"MI\1"),
     (r"TPU[ -]?(\w+)", r"TPU_\1"),
-    (r"Gaudi ?(\d)", r"GAUDI_\1"),
+    (r"Gaudi\D{0,5}(\d)", r"GAUDI_\1"),
 )
 
 

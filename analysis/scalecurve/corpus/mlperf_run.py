@@ -119,7 +119,7 @@ def _stretches(events: Sequence[LoggedEvent], benchmark: str, epoch: float | Non
         return _between_evaluations(events, 1.0)
     if benchmark in ("dlrm_dcnv2", "rgat", "gnn"):
         return _between_evaluations(events, epoch) if epoch else iter(())
-    return _blocks(events)
+    return _blocks(events, "first_epoch_num" if benchmark == "unet3d" else "samples_count")
 
 
 def _epochs(events: Sequence[LoggedEvent], samples: float) -> Iterator[tuple[float, float]]:
@@ -148,12 +148,12 @@ def _between_evaluations(events: Sequence[LoggedEvent], scale: float) -> Iterato
             since = None if count is None else (event.at_s, count)
 
 
-def _blocks(events: Sequence[LoggedEvent]) -> Iterator[tuple[float, float]]:
+def _blocks(events: Sequence[LoggedEvent], counted: str) -> Iterator[tuple[float, float]]:
     """From the start of a block to its end; how far it came may only be told by the next event that counts samples."""
     start: tuple[float, float] | None = None
     end_s: float | None = None
     for event in events:
-        count = _scaled(event, "samples_count", 1.0)
+        count = _scaled(event, counted, 1.0)
         if start is not None and end_s is None and event.key in ("block_stop", "eval_start"):
             end_s = event.at_s
         if start is not None and end_s is not None and count is not None and count > start[1]:

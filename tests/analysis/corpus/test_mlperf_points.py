@@ -33,6 +33,7 @@ DEVICES = {
     "TPU-v5p": "TPU_V5P",
     "AMD Radeon RX 7900 XTX": "RX_7900_XTX",
     "NVIDIA RTX A5000": "RTX_A5000",
+    "Intel(R) Gaudi(R) 2 AI Accelerator": "GAUDI_2",
     "NVIDIA GeForce RTX 4090": "RTX_4090",
     "A new\x1bdevice": "A_NEW_DEVICE",
     "": "unknown",

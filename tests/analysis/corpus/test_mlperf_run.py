@@ -132,6 +132,16 @@ def test_an_epoch_of_resnet_is_its_train_samples() -> None:
     assert logged(*lines, benchmark="resnet").progress is None
 
 
+def test_blocks_of_unet3d_start_at_a_sample() -> None:
+    run = logged(
+        event(START, "block_start", first_epoch_num=168, epoch_count=320),
+        event(START + 10, "block_stop", first_epoch_num=168),
+        event(START + 12, "block_start", first_epoch_num=488, epoch_count=320),
+        benchmark="unet3d",
+    )
+    assert run.progress == pytest.approx(32)
+
+
 def test_blocks_of_gpt3_count_tokens() -> None:
     run = logged(
         event(START, "block_start", epoch_count=2048 * 320, first_epoch_num=0),

@@ -20,6 +20,7 @@ _IMAGES = 1_170_301
 """Training images of the detection benchmark, fixed by its rules; its ``train_samples`` counts batches."""
 _TOKENS = 2048
 """Tokens of a sample of GPT-3, fixed by its rules; its log counts tokens."""
+_ALIKE, _LEAST_SHARE = 4 / 3, 0.2
 _MINUTES_STEP = 0.01
 """``train_time``, from which the throughput of R-GAT was computed, has two decimals."""
 
@@ -72,7 +73,6 @@ def read_log(data: bytes, place: str) -> LoggedRun:
     stats = [event.value for event in events if event.key == "tracked_stats" and isinstance(event.value, dict)]
     benchmark = str(facts.get("submission_benchmark", ""))
     stretches = _stretches(events, benchmark, _positive(facts.get("train_samples")))
-    rates = [samples / seconds for samples, seconds in stretches if samples > 0 and seconds > 0]
     return LoggedRun(
         benchmark=benchmark,
         global_batch=_whole(facts.get("global_batch_size")),
@@ -81,7 +81,7 @@ def read_log(data: bytes, place: str) -> LoggedRun:
         minutes=minutes if minutes is not None and minutes > 0 else None,
         step_s=_figures(stats, _STEP_TIMES),
         throughputs=_figures(stats, ("throughput",)),
-        progress=median(rates) if rates else None,
+        progress=_progress(stretches),
         resolution=_MINUTES_STEP / median(rounded) if (rounded := _figures(stats, ("train_time",))) else None,
     )
 
@@ -107,6 +107,16 @@ def _events(data: bytes, place: str) -> Iterator[LoggedEvent]:
             ) from error
 
 
+def _progress(stretches: Iterator[tuple[float, float]]) -> float | None:
+    """The median rate; None where little of the time passes at it, as when most stretches have no length."""
+    timed = [(samples / seconds, seconds) for samples, seconds in stretches if samples > 0 and seconds > 0]
+    if not timed:
+        return None
+    middle = median(rate for rate, _ in timed)
+    alike = sum(seconds for rate, seconds in timed if 1 / _ALIKE < rate / middle < _ALIKE)
+    return middle if alike > _LEAST_SHARE * sum(seconds for _, seconds in timed) else None
+
+
 def _stretches(events: Sequence[LoggedEvent], benchmark: str, epoch: float | None) -> Iterator[tuple[float, float]]:
     """Samples and seconds of each stretch of training between evaluations."""
     if benchmark in ("ssd", "retinanet"):
@@ -119,7 +129,9 @@ def _stretches(events: Sequence[LoggedEvent], benchmark: str, epoch: float | Non
         return _between_evaluations(events, 1.0)
     if benchmark in ("dlrm_dcnv2", "rgat", "gnn"):
         return _between_evaluations(events, epoch) if epoch else iter(())
-    return _blocks(events, "first_epoch_num" if benchmark == "unet3d" else "samples_count")
+    if benchmark == "unet3d":
+        return _blocks(events, "first_epoch_num", _samples_a_count(events, epoch)) if epoch else iter(())
+    return _blocks(events, "samples_count", 1.0)
 
 
 def _epochs(events: Sequence[LoggedEvent], samples: float) -> Iterator[tuple[float, float]]:
@@ -134,26 +146,31 @@ def _epochs(events: Sequence[LoggedEvent], samples: float) -> Iterator[tuple[flo
 
 def _between_evaluations(events: Sequence[LoggedEvent], scale: float) -> Iterator[tuple[float, float]]:
     """From the start, or the end of an evaluation, to the start of the next; ``epoch_num`` counts samples or epochs."""
-    since: tuple[float, float] | None = None
+    since: float | None = None
+    done = 0.0
     for event in events:
-        if event.key == "epoch_start":
-            since = (event.at_s, 0.0)
-        elif event.key == "eval_start" and since is not None:
+        if event.key in ("epoch_start", "eval_stop"):
+            since = event.at_s
+        elif event.key == "eval_start":
             count = _scaled(event, "epoch_num", scale)
-            if count is not None:
-                yield count - since[1], event.at_s - since[0]
-            since = None
-        elif event.key == "eval_stop":
-            count = _scaled(event, "epoch_num", scale)
-            since = None if count is None else (event.at_s, count)
+            if count is not None and since is not None:
+                yield count - done, event.at_s - since
+            since, done = None, done if count is None else count
 
 
-def _blocks(events: Sequence[LoggedEvent], counted: str) -> Iterator[tuple[float, float]]:
+def _samples_a_count(events: Sequence[LoggedEvent], epoch: float) -> float:
+    """Whether blocks count samples or epochs: the first starts at epoch 1, which is 1 or the samples of an epoch."""
+    counts = (_scaled(event, "first_epoch_num", 1.0) for event in events if event.key == "block_start")
+    first = next((count for count in counts if count is not None), 0.0)
+    return 1.0 if first >= epoch else epoch
+
+
+def _blocks(events: Sequence[LoggedEvent], counted: str, scale: float) -> Iterator[tuple[float, float]]:
     """From the start of a block to its end; how far it came may only be told by the next event that counts samples."""
     start: tuple[float, float] | None = None
     end_s: float | None = None
     for event in events:
-        count = _scaled(event, counted, 1.0)
+        count = _scaled(event, counted, scale)
         if start is not None and end_s is None and event.key in ("block_stop", "eval_start"):
             end_s = event.at_s
         if start is not None and end_s is not None and count is not None and count > start[1]:

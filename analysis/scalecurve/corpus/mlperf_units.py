@@ -53,7 +53,7 @@ def rate_of(run: LoggedRun, workers: int) -> Rate:
             figure,
             None,
             basis,
-            f"{basis} whose unit no event proves: the log does not count samples between evaluations",
+            f"{basis} whose unit no event proves: the log has no steady count of samples",
         )
     ratio = figure / run.progress
     if 1 / AGREES < ratio < AGREES:

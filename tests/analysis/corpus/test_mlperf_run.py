@@ -109,6 +109,9 @@ def test_progress_between_evaluations_in_samples_and_in_epochs() -> None:
             event(START + 10, "eval_start", epoch_num=320 * scale),
             event(START + 15, "eval_stop", epoch_num=320 * scale),
             event(START + 25, "eval_start", epoch_num=640 * scale),
+            event(START + 30, "eval_stop", epoch_num=640 * scale),
+            event(START + 31, "epoch_start", epoch_num=2),
+            event(START + 41, "eval_start", epoch_num=960 * scale),
         ]
 
     assert logged(*lines(1)).progress == pytest.approx(32)
@@ -132,14 +135,31 @@ def test_an_epoch_of_resnet_is_its_train_samples() -> None:
     assert logged(*lines, benchmark="resnet").progress is None
 
 
-def test_blocks_of_unet3d_start_at_a_sample() -> None:
+@pytest.mark.parametrize("count", [168, 1])
+def test_blocks_of_unet3d_count_samples_or_epochs(count: int) -> None:
     run = logged(
-        event(START, "block_start", first_epoch_num=168, epoch_count=320),
-        event(START + 10, "block_stop", first_epoch_num=168),
-        event(START + 12, "block_start", first_epoch_num=488, epoch_count=320),
+        event(START, "block_start", first_epoch_num=count),
+        event(START + 10, "block_stop", first_epoch_num=count),
+        event(START + 12, "block_start", first_epoch_num=count * 21),
         benchmark="unet3d",
+        train_samples=168,
     )
-    assert run.progress == pytest.approx(32)
+    assert run.progress == pytest.approx(336)
+
+
+def blocks(*seconds: float) -> LoggedRun:
+    lines, now = [], START
+    for number, each in enumerate(seconds):
+        lines.append(event(now, "block_start", samples_count=320 * number))
+        now += each
+        lines.append(event(now, "block_stop", samples_count=320 * (number + 1)))
+    return logged(*lines, benchmark="other")
+
+
+def test_stalls_do_not_move_progress_and_blocks_without_length_prove_nothing() -> None:
+    assert blocks(30, 10, 10, 10, 40).progress == pytest.approx(32)
+    assert blocks(10, 0.1, 0.1, 10, 0.1, 0.1).progress is None
+    assert blocks(10, 10, 10, 0.1).progress == pytest.approx(32)
 
 
 def test_blocks_of_gpt3_count_tokens() -> None:

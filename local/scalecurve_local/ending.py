@@ -24,7 +24,10 @@ _OUT_OF_MEMORY = re.compile(r"^(\w+\.)*(MemoryError|OutOfMemoryError)\b", re.MUL
 _TORCHRUN = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
 _MPIRUN_CODE = re.compile(r"Process name: \[[^\]]*,(\d+)\]\s+Exit code:\s+(\d+)")
 _MPIRUN_SIGNAL = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)")
-_ABSENT = " (install it for the Python of workload.command, or name another one there)"
+_ABSENT = " (install it for the Python that runs the command, or use another Python there)"
+_NO_GPU = " (the script asks for a GPU, and there is none here: pass its options for the CPU and for gloo)"
+_HINTS = (("ModuleNotFoundError", _ABSENT), ("no GPUs found", _NO_GPU), ("Found no NVIDIA driver", _NO_GPU))
+"""Parts of a script's last line -> what to do about it."""
 _BROKEN = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
 
@@ -155,7 +158,7 @@ def _last(logs: Mapping[str, str], who: str) -> str:
     if not lines:
         return ", and printed nothing"
     last = lines[-1].strip()[:_LINE_LENGTH]
-    return f": {last}{_ABSENT}" if "ModuleNotFoundError" in last else f": {last}"
+    return f": {last}{next((hint for part, hint in _HINTS if part in last), '')}"
 
 
 def end_of_log(place: Within, most: int = _TAIL_BYTES) -> str:

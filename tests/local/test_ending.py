@@ -192,6 +192,24 @@ def test_a_launcher_that_says_nothing_of_ranks() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("ModuleNotFoundError: No module named 'lightning'", "install it"),
+        (
+            "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
+            "options for the CPU and for gloo",
+        ),
+        ("RuntimeError: Found no NVIDIA driver on your system.", "options for the CPU and for gloo"),
+        ("KeyError: 'x'", ""),
+    ],
+)
+def test_a_last_line_that_is_known_gets_what_to_do(line: str, hint: str) -> None:
+    message = judge_ending(ended(1, 0), False, 2, (), {"0": f"Traceback\n{line}\n"}, "").message
+    assert line in message
+    assert (f": {line} (" in message, hint in message) == (bool(hint), True)
+
+
+@pytest.mark.parametrize(
     ("cause", "reason", "message"),
     [
         ("deadline", FailedReason.deadline_exceeded, "rank 0 after 7 steps"),

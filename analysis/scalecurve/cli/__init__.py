@@ -9,6 +9,7 @@ import click
 
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INTERRUPTED
 from scalecurve.cli.output import fail
+from scalecurve.cli.usage import in_one_line
 from scalecurve.cli.verbs import verbs
 from scalecurve_api.text import did_you_mean
 
@@ -26,10 +27,18 @@ class LazyGroup(click.Group):
         with formatter.section("Verbs"):
             formatter.write_dl([(name, verb.help) for name, verb in verbs().items()])
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Errors in the words before the verb take one line."""
+        with in_one_line():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Ctrl-C has its own exit code; click's would be that of a failed trial."""
+        """Ctrl-C has its own exit code; click's would be that of a failed trial. Errors in words take one line."""
         try:
-            return super().invoke(ctx)
+            with in_one_line():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("scalecurve: interrupted", err=True)
             sys.exit(EXIT_INTERRUPTED)
@@ -39,8 +48,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in verbs() and not args[0].startswith("-"):
             near = did_you_mean(args[0], verbs())
-            hint = f" Did you mean {near!r}?" if near else ""
-            raise click.UsageError(f"No verb {args[0]!r}.{hint} Verbs: {', '.join(verbs())}.", ctx)
+            expected = f"did you mean {near!r}" if near else f"expected one of {', '.join(verbs())}"
+            raise click.UsageError(f"no verb {args[0]!r}; {expected}", ctx)
         return super().resolve_command(ctx, args)
 
 

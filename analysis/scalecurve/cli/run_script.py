@@ -6,7 +6,8 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -14,22 +15,36 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import click
 
 from scalecurve.cli.doctor import survey
-from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT, EXIT_INTERRUPTED
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import complain, fail
 from scalecurve.cli.run_jobs import RunOptions, run_jobs, show_plan, show_result
 from scalecurve.planning.starters import usable_cores, worker_counts
 from scalecurve_api.problem import printable
 from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_api.text import count as counted
 
 if TYPE_CHECKING:
     from scalecurve.planning.script_command import ScriptCommand
-    from scalecurve_local import RunRequest
+    from scalecurve_local import RunRequest, RunResult
 
 _WORDS = "scalecurve.command"
 _MOST_CORES = 4
 _UNITS = {"s": 1, "m": 60, "h": 3600, "": 1}
-_OPTIONS = ("workers", "modes", "repetitions", "batch", "budget", "yaml")
+_OPTIONS = ("workers", "modes", "repetitions", "steps", "batch", "budget", "yaml")
+_OPTION_OF = {
+    "spec.scaling.workers": "--workers",
+    "spec.scaling.modes": "--modes",
+    "spec.scaling.batch": "--batch",
+    "spec.measure.repetitions": "--repetitions",
+    "spec.workload.command": "the command",
+    "spec.workload.env": "the command's variables",
+    "spec.workload.launcher": "the command",
+}
+"""Fields of the experiment -> what the user typed that filled them."""
+_FIELD = re.compile(r"\b(?:workload|measure|scaling)\.[a-z]\w*")
+_SHELLS = ("bash", "sh")
+_LAUNCHER_WORDS = ("python", "python3", "torchrun", "mpirun", "mpiexec", "accelerate", "deepspeed")
 
 
 class Duration(click.ParamType[float]):
@@ -52,10 +67,24 @@ class RunVerb(click.Command):
         if "--" in args:
             at = args.index("--")
             ctx.meta[_WORDS], args = tuple(args[at + 1 :]), args[:at]
+        elif command := _bare_command(args):
+            before = args[: len(args) - len(command)] if command[0] in args else args[: len(args) - len(command) + 1]
+            typed = shlex.join(["scalecurve", "run", *before, "--", *command])
+            fail(f"put -- before the command: {typed}", EXIT_INPUT)
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "FILE | -- COMMAND..."]
+
+
+def _bare_command(args: Sequence[str]) -> list[str]:
+    """A command that was typed without ``--``: from the first word that starts a program, as it has to be typed."""
+    for at, word in enumerate(args):
+        if word in _LAUNCHER_WORDS:
+            return list(args[at:])
+        if Path(word).suffix == ".py" and (at == 0 or not args[at - 1].startswith("-")):
+            return ["python", *args[at:]]
+    return []
 
 
 class ScriptOptions(NamedTuple):
@@ -65,6 +94,7 @@ class ScriptOptions(NamedTuple):
     workers: str | None
     modes: str | None
     repetitions: int | None
+    steps: int | None
     batch: int | None
     budget: float | None
     yaml: Path | None
@@ -86,7 +116,7 @@ def or_script(command: Callable[..., None]) -> Callable[..., None]:
         if not words and (wrong := [name for name in _OPTIONS if getattr(script, name) is not None]):
             fail(f"--{wrong[0]} applies to a command after -- only: an experiment file states it", EXIT_INPUT)
         if words and file is not None:
-            fail(f"got {file} and a command after --; expected one of them", EXIT_INPUT)
+            fail(f"got the file {file} and a command after --; expected one of them", EXIT_INPUT)
         if not words and file is None:
             fail("expected an experiment file, or a command after --: scalecurve run -- torchrun train.py", EXIT_INPUT)
         if words:
@@ -99,10 +129,12 @@ def or_script(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+_VALID = (TrialPhase.succeeded, TrialPhase.full)
 _CLICK_OPTIONS = (
     click.option("--yaml", type=click.Path(path_type=Path), help="With a command: write its experiment to this file."),
     click.option("--budget", type=Duration(), help="With a command: time for all trials.  [default: 10m]"),
     click.option("--batch", type=click.IntRange(1), help="With a command: samples per worker and step."),
+    click.option("--steps", type=click.IntRange(3), help="With a command: timed steps per trial.  [default: 60]"),
     click.option("--repetitions", type=click.IntRange(1, 100), help="With a command: trials per point.  [default: 3]"),
     click.option("--modes", metavar="MODE,MODE", help="With a command: strong, weak.  [default: both, with a batch]"),
     click.option("--workers", metavar="N,N", help="With a command: worker counts.  [default: 1, 2, 4, …]"),
@@ -138,17 +170,43 @@ def run_script(script: ScriptOptions, options: Mapping[str, Any]) -> NoReturn:
         metrics_port=options["metrics_port"],
     )
     (result,) = run_jobs([job.request], options["quiet"], job.budget_s, **how)
-    show_result(result, output)
+    valid = any(record.phase in _VALID for record in result.records.values())
+    if valid or output != "table":
+        show_result(result, output)
     again = _resume(script, result.bundle)
     if result.interrupted:
+        again = _resume(script, result.bundle, job.budget_s)
         fail(f"interrupted after {result.status.message}; resume with: {again}", EXIT_INTERRUPTED)
+    if not valid:
+        fail(_why_nothing(result, job), EXIT_FAILED)
     if result.records:
         pages = write_report([open_bundle(result.bundle)], result.bundle / "report")
         page = next((path for path in pages if path.suffix == ".html"), result.bundle / "report")
         click.echo(f"page:    {printable(str(page))}", err=output != "table")
     if result.out_of_time:
-        complain(f"the time of --budget is used up after {result.status.message}; resume with: {again}")
+        complain(f"--budget ended the run after {result.status.message}; resume with: {again}")
     sys.exit(result.exit_code)
+
+
+def _why_nothing(result: RunResult, job: ScriptJob) -> str:
+    """Why no trial is valid, and where to look or what to change."""
+    bad = (TrialPhase.failed, TrialPhase.invalid)
+    failed = {name: record.message for name, record in result.records.items() if record.phase in bad}
+    if not failed:
+        measure = job.request.experiment.spec.measure
+        steps = measure.warmup_steps + measure.windows * measure.steps_per_window
+        return (
+            f"no trial finished within --budget, {job.budget_s:g} s: raise it, or lower --steps "
+            f"(a trial has {steps} steps with its warm-up)"
+        )
+    (why, times), *_ = Counter(failed.values()).most_common(1)
+    logs = result.bundle / "trials" / next(name for name in failed if failed[name] == why) / "logs"
+    fields = sorted(set(_FIELD.findall(why)))
+    hint = "; --steps sets fewer" if any(field.startswith("measure.") for field in fields) else ""
+    hint += f"; --yaml FILE writes an experiment, where {fields[0]} is a field" if fields and not hint else ""
+    ended = "the only one that ended" if len(failed) == 1 else f"{times} of {len(failed)} that ended"
+    late = f"; --budget ended the run after {result.status.message}" if result.out_of_time else ""
+    return f"no trial is valid; {ended}: {why}{hint}{late}; logs: {logs}"
 
 
 class ScriptJob(NamedTuple):
@@ -161,7 +219,14 @@ class ScriptJob(NamedTuple):
 
 def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> ScriptJob:
     """Make an experiment of a command; a command that none can be made of ends the verb with one line."""
-    from scalecurve.planning.script_command import CommandError, experiment_text, parse_command
+    from scalecurve.planning.script_command import (
+        TIMED_STEPS,
+        CommandError,
+        Measured,
+        experiment_text,
+        parse_command,
+        shares_equally,
+    )
     from scalecurve_api.validation.validate import validate_text
     from scalecurve_local import RunRequest
 
@@ -172,10 +237,17 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
     _check_program(command)
     workers, modes = _workers(script, command), _modes(script, command)
     batch, about_batch = _batch(script, command)
-    text = experiment_text(command, workers, modes, script.repetitions or 3, batch)
+    if Mode.strong in modes and (odd := [count for count in workers if not shares_equally(batch, workers, count)]):
+        fail(
+            f"--batch {batch}: strong scaling keeps {batch * max(workers)} samples per step, which {odd[0]} workers "
+            f"cannot share equally; use --batch {batch * odd[0]}, other --workers, or --modes weak",
+            EXIT_INPUT,
+        )
+    measure = Measured(script.repetitions or 3, script.steps or TIMED_STEPS)
+    text = experiment_text(command, workers, modes, measure, batch)
     validated = validate_text(text, "command")
     if validated.problems:
-        fail("; ".join(f"{problem.field}: {problem.message}" for problem in validated.problems), EXIT_INPUT)
+        fail("; ".join(f"{_typed(problem.field)}: {problem.message}" for problem in validated.problems), EXIT_INPUT)
     (experiment,) = validated.experiments
     if script.yaml is not None:
         _write(script.yaml, text)
@@ -183,7 +255,8 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
     trials = len(workers) * len(modes) * experiment.spec.measure.repetitions
     counts = ", ".join(map(str, workers))
     lines = [
-        f"{command.name}: {' and '.join(modes)} scaling on {counts} workers, {counted(trials, 'trial')}; "
+        f"{command.name}: {' and '.join(modes)} scaling on {counts} {'worker' if counts == '1' else 'workers'}, "
+        f"{counted(trials, 'trial')}; "
         f"{about_batch}; ends after {budget:g} s at the latest (--budget)",
         *([f"dropped, since the ranks are started here: {', '.join(command.dropped)}"] if command.dropped else []),
     ]
@@ -191,18 +264,31 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
     return ScriptJob(RunRequest(experiment, text, folder), tuple(map(printable, lines)), budget)
 
 
-def _resume(script: ScriptOptions, bundle: Path) -> str:
-    """The command that resumes the run."""
-    return shlex.join(["scalecurve", "run", "--into", str(bundle), "--resume", *script.stated, "--", *script.words])
+def _resume(script: ScriptOptions, bundle: Path, budget_s: float | None = None) -> str:
+    """The command that resumes the run, with the same budget where one is stated."""
+    budget = ["--budget", f"{budget_s:g}s"] if budget_s is not None and script.budget is not None else []
+    return shlex.join(
+        ["scalecurve", "run", "--into", str(bundle), "--resume", *script.stated, *budget, "--", *script.words]
+    )
+
+
+def _typed(field: str) -> str:
+    """What the user typed that filled a field of the experiment; the field itself where nothing did."""
+    option = next((option for start, option in _OPTION_OF.items() if field.startswith(start)), field)
+    name = field.removeprefix("spec.workload.env.")
+    return f"{option}, {name}" if name != field else option
 
 
 def _check_program(command: ScriptCommand) -> None:
     first = command.words[0]
-    if shutil.which(first) is None and not Path(first).is_file():
-        fail(f"{first}: no such program; check the command after --", EXIT_INPUT)
-    script = Path(command.script)
-    if script.suffix == ".py" and not script.is_file():
-        fail(f"{script}: no such file; the command is started in this folder", EXIT_INPUT)
+    if Path(first).suffix == ".py" and shutil.which(first) is None:
+        fail(f"{first}: not an executable program; put python before it", EXIT_INPUT)
+    if shutil.which(first) is None:
+        hint = "remove the quotes around the command" if " " in first else "check the command after --"
+        fail(f"{first}: no such program; {hint}", EXIT_INPUT)
+    script = Path(command.words[1] if first in _SHELLS and len(command.words) > 1 else command.script)
+    if script.suffix in (".py", ".sh") and not script.is_file():
+        fail(f"{script}: no such file; the command is started in this folder, {Path.cwd()}", EXIT_INPUT)
 
 
 def _workers(script: ScriptOptions, command: ScriptCommand) -> list[int]:

@@ -9,14 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from scalecurve_api.programs.workload import Launcher
+from scalecurve_api.spec.placeholders import BUILT_IN
 from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.text import did_you_mean, few
 from scalecurve_api.validation.document import write_documents
 
+PLACEHOLDERS = ("workers", "batchPerWorker", *(name for name in BUILT_IN if name not in ("workers", "batchPerWorker")))
 BATCH_PLACEHOLDERS = ("{batchPerWorker}", "{globalBatch}")
 DEFAULT_BATCH = 32
+TIMED_STEPS = 60
+_WINDOWS = 3
+_PLACEHOLDER = re.compile(r"(?<![${])\{([A-Za-z]\w*)\}(?!\})")
+_RANKS = ("auto", "cpu", "gpu", "cuda", "{workers}", "{workersPerNode}")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _BATCH_OPTION = re.compile(
     r"-b|--(?:batch|batch[-_]size|bs|micro[-_]batch[-_]size|per[-_]device[-_]train[-_]batch[-_]size)"
@@ -86,6 +93,7 @@ def parse_command(words: Sequence[str]) -> ScriptCommand:
         del rest[0]
     if not rest:
         raise CommandError("no command after --; expected one such as: torchrun --nproc-per-node {workers} train.py")
+    _check_placeholders(rest)
     for begins, read in _LAUNCHERS:
         if _base(rest[0]) == begins[0] and tuple(rest[1 : len(begins)]) == begins[1:]:
             command = read(rest[len(begins) :])
@@ -98,11 +106,25 @@ def parse_command(words: Sequence[str]) -> ScriptCommand:
     ):
         command = _torchrun(rest[3:])
         return ScriptCommand(command.words, command.launcher, env, command.ranks, command.dropped)
+    if _PYTHON.fullmatch(_base(rest[0])):
+        _with_script(rest[1:], rest[0])
     return ScriptCommand(tuple(rest), Launcher.processes, env)
 
 
+class Measured(NamedTuple):
+    """How often a point is measured, and for how many steps after the warm-up."""
+
+    repetitions: int
+    steps: int = TIMED_STEPS
+
+
+def shares_equally(batch: int, workers: Sequence[int], count: int) -> bool:
+    """Whether ``count`` workers share the samples of strong scaling, those of the most workers, without a rest."""
+    return batch * max(workers) % count == 0
+
+
 def experiment_text(
-    command: ScriptCommand, workers: Sequence[int], modes: Sequence[Mode], repetitions: int, batch: int
+    command: ScriptCommand, workers: Sequence[int], modes: Sequence[Mode], measured: Measured, batch: int
 ) -> str:
     """The YAML of the experiment: ``batch`` samples per worker, and for strong scaling those of the most workers."""
     sizes = {"perWorker": batch} if Mode.weak in modes else {}
@@ -111,7 +133,12 @@ def experiment_text(
     if command.env:
         workload["env"] = dict(command.env)
     scaling = {"modes": [mode.value for mode in modes], "workers": list(workers), "batch": sizes}
-    measure = {"warmupSteps": 5, "windows": 3, "stepsPerWindow": 20, "repetitions": repetitions}
+    measure = {
+        "warmupSteps": 5,
+        "windows": _WINDOWS,
+        "stepsPerWindow": -(-measured.steps // _WINDOWS),
+        "repetitions": measured.repetitions,
+    }
     return write_documents(
         [
             {
@@ -122,6 +149,21 @@ def experiment_text(
             }
         ]
     )
+
+
+def _check_placeholders(words: Sequence[str]) -> None:
+    for name in (name for word in words for name in _PLACEHOLDER.findall(word)):
+        if name not in PLACEHOLDERS:
+            near = did_you_mean(name, PLACEHOLDERS) or ("batchPerWorker" if "batch" in name.lower() else None)
+            expected = f"did you mean {{{near}}}" if near else f"expected {few(f'{{{each}}}' for each in PLACEHOLDERS)}"
+            raise CommandError(f"unknown placeholder {{{name}}}; {expected}")
+
+
+def _with_script(words: Sequence[str], launcher: str) -> list[str]:
+    """The words of a Python command, which need a script or a module."""
+    if all(word.startswith("-") for word in words):
+        raise CommandError(f"{launcher}: no script to start; expected one such as: {launcher} train.py")
+    return list(words)
 
 
 def _torchrun(words: Sequence[str]) -> ScriptCommand:
@@ -228,16 +270,15 @@ def _split(
         if name in flags:
             options[name] = ""
         elif name not in values:
-            raise CommandError(
-                f"{launcher} {word}: not supported here; remove it, or write an experiment (docs/how-to)"
-            )
+            near = next((known for known in (*values, *flags) if known.startswith(name) and len(name) > 1), None)
+            near = near or did_you_mean(name, (*values, *flags))
+            hint = f"did you mean --{near}" if near else "remove it, or write an experiment (docs/how-to)"
+            raise CommandError(f"{launcher} {word}: not supported here; {hint}")
         elif equals or rest:
             options[name] = value if equals else rest.pop(0)
         else:
             raise CommandError(f"{launcher} {word}: expected a value")
-    if not rest:
-        raise CommandError(f"{launcher}: no script to start")
-    return options, rest
+    return options, _with_script(rest, launcher)
 
 
 def _launched(
@@ -249,6 +290,8 @@ def _launched(
     carried: Sequence[str] = (),
 ) -> ScriptCommand:
     number = options.get(ranks, "")
+    if number and not number.isdigit() and number not in _RANKS:
+        raise CommandError(f"--{ranks} {number}: expected {{workers}} or a whole number")
     return ScriptCommand(
         tuple(program),
         launcher,

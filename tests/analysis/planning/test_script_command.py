@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from scalecurve.planning.script_command import CommandError, experiment_text, parse_command
+from scalecurve.planning.script_command import CommandError, Measured, experiment_text, parse_command
 from scalecurve_api.programs.workload import CustomWorkload
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.validation.validate import validate_text
@@ -82,7 +82,6 @@ def test_the_batch_that_the_command_states(typed: str, batch: int | None) -> Non
         ("python examples/Train_GPT2.py", "train-gpt2"),
         ("python -u -m pkg.train", "pkg-train"),
         ("./run.sh", "run-sh"),
-        ("python", "python"),
         ("python " + "x" * 90 + ".py", "x" * 40),
         ("python ___.py", "command"),
     ],
@@ -115,7 +114,7 @@ def test_what_no_experiment_can_carry(typed: str, names: str) -> None:
 
 def test_the_experiment_is_valid_and_carries_the_command() -> None:
     command = parse_command(shlex.split("N=1 torchrun --nproc-per-node {workers} t.py --batch {batchPerWorker}"))
-    text = experiment_text(command, [1, 2, 4], [Mode.strong, Mode.weak], 5, 16)
+    text = experiment_text(command, [1, 2, 4], [Mode.strong, Mode.weak], Measured(5), 16)
     validated = validate_text(text, "command")
     assert not validated.problems
     (experiment,) = validated.experiments
@@ -125,5 +124,5 @@ def test_the_experiment_is_valid_and_carries_the_command() -> None:
     assert workload.env == {"N": "1"}
     assert (scaling.workers, scaling.batch.per_worker, scaling.batch.global_) == ([1, 2, 4], 16, 64)
     assert experiment.spec.measure.repetitions == 5
-    weak = validate_text(experiment_text(command, [1], [Mode.weak], 1, 16), "command").experiments[0]
+    weak = validate_text(experiment_text(command, [1], [Mode.weak], Measured(1), 16), "command").experiments[0]
     assert weak.spec.scaling.batch.global_ is None

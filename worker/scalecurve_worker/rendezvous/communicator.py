@@ -113,6 +113,6 @@ def find_communicator(identity: RankIdentity, out: Path | None) -> Communicator:
         )
     if out is None:
         raise CommunicatorError(
-            f"{who}: initialise torch.distributed before attach(), or name a shared folder in {OUT_ENV}"
+            f"{who}: initialize torch.distributed before attach(), or set {OUT_ENV} to a shared folder"
         )
     return FolderCommunicator(out, identity.rank, identity.world)

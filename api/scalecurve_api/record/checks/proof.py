@@ -76,7 +76,7 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if silent:
         steps = max(count.steps for count in counts)
         detail = f"rank {few(silent)} took part in no collective or message in {steps} observed steps"
-        detail += ": initialise torch.distributed, and wrap the model in DistributedDataParallel or FSDP"
+        detail += ": initialize torch.distributed, and wrap the model in DistributedDataParallel or FSDP"
         return Check(name=name, passed=False, detail=detail)
     if len(counts) < len(ranks):
         detail = f"no communication was observed at {trial.point.workers} workers: {_unobserved(ranks)}"

@@ -66,7 +66,7 @@ def test_no_collective_in_the_timed_windows() -> None:
 def test_no_communication() -> None:
     none = CommunicationSeen(calls=0, bytes=0, steps=28, method="profiler")
     message = (
-        "rank 1 took part in no collective or message in 28 observed steps: initialise torch.distributed, and wrap "
+        "rank 1 took part in no collective or message in 28 observed steps: initialize torch.distributed, and wrap "
     )
     message += "the model in DistributedDataParallel or FSDP"
     assert said(proved({"communication": none})) == ("NoCommunication", message)

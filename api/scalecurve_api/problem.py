@@ -74,7 +74,8 @@ class Problem:
     def message(self) -> str:
         """What is wrong and what to do, without the place."""
         got = f"got {shorten(self.got)}; " if self.violation.names_value else ""
-        hint = f"; did you mean {self.suggestion!r}?" if self.suggestion else ""
+        named = self.violation.text == f"expected {self.suggestion!r}"
+        hint = f"; did you mean {self.suggestion!r}?" if self.suggestion and not named else ""
         return printable(f"{got}{self.violation.text}{hint}")
 
     def __str__(self) -> str:

@@ -31,7 +31,7 @@ from scalecurve_api.record.trial_record import TrialRecord, stored_digest
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point, TrialSpec
 from scalecurve_api.text import count, few
-from scalecurve_api.validation.document import read_documents
+from scalecurve_api.validation.document import first_error, read_documents
 from scalecurve_local import durable
 from scalecurve_local.attempt import EXIT_FILE, MAX_RECORD_BYTES, RESULT, AttemptFolder, Damaged, attempts_in
 from scalecurve_local.durable import storing
@@ -72,12 +72,12 @@ class BundleFolder:
         """
         if self.path.exists() and not self.path.is_dir():
             raise BadInput(
-                f"{self.path}: is a file, and a run writes a folder: name another "
+                f"{self.path}: is a file, and a run writes a folder; use another "
                 "(a packed bundle is resumed in the folder that `scalecurve unpack` writes)"
             )
         there = next(folder for folder in (self.path, *self.path.parents) if os.path.exists(folder))
         if os.path.isdir(there) and not os.access(there, os.W_OK | os.X_OK):
-            raise StorageError(f"{self.path}: this user may not write to {there}; name another folder")
+            raise StorageError(f"{self.path}: this user may not write to {there}; use another folder")
 
     def prepare(self) -> None:
         """Create the folder of the lock.
@@ -109,7 +109,7 @@ class BundleFolder:
         if linked is not None:
             raise BadInput(
                 f"{linked}: is a link to {os.readlink(linked.path)}, and no engine makes one in a bundle: "
-                "copy what it points to into its place, or name another folder"
+                "copy what it points to into its place, or use another folder"
             )
 
     def refuse_unless_empty(self) -> None:
@@ -122,10 +122,10 @@ class BundleFolder:
             names = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
         if EXPERIMENT_FILE in names or WORK in names:
             raise BadInput(
-                f"{self.path}: already holds an experiment; continue it with --resume, or name another folder"
+                f"{self.path}: already holds an experiment; continue it with --resume, or use another folder"
             )
         if names:
-            raise BadInput(f"{self.path}: is not empty (it holds {names[0]}); name another folder for the bundle")
+            raise BadInput(f"{self.path}: is not empty (it holds {names[0]}); use another folder for the bundle")
 
     def refuse_another(self, experiment: ScalingExperiment) -> None:
         """A bundle is resumed only with its own experiment; an empty one accepts any.
@@ -346,5 +346,5 @@ def _stored_experiment(path: Path, text: bytes) -> ScalingExperiment:
     try:
         (there,) = (ScalingExperiment.model_validate(document.value) for document in documents)
     except ValueError as error:
-        raise BadInput(f"{path}: cannot resume: not a single ScalingExperiment: {error}") from error
+        raise BadInput(f"{path}: cannot resume: {first_error(error)}; scalecurve report reads it") from error
     return there

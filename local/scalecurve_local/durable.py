@@ -22,6 +22,10 @@ def storing(action: str, path: Path | Within) -> Iterator[None]:
             f"cannot {action} {error.filename}: {error.strerror}; everything recorded so far is kept: "
             "take it away, then continue with --resume"
         ) from error
+    except FileNotFoundError as error:
+        raise StorageError(
+            f"cannot {action} {error.filename or path}: {error.strerror}; use a folder that can be written"
+        ) from error
     except OSError as error:
         where = error.filename or path
         raise StorageError(

@@ -193,7 +193,7 @@ def _refuse_unlike(first: Prepared, second: Prepared) -> None:
     """
     there, here = first.job, second.job
     if there.folder.path.resolve() == here.folder.path.resolve():
-        raise BadInput(f"{here.bundle}: is the bundle of both experiments; name another for the second")
+        raise BadInput(f"{here.bundle}: is the bundle of both experiments; use another for the second")
     what = "they would not run in pairs"
     before, after = ({name: job.experiment.spec.measure.wire().get(name) for name in _SAME} for job in (there, here))
     if difference := first_difference(before, after, "spec.measure"):

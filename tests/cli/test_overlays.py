@@ -57,7 +57,7 @@ def test_half_right_files_are_not_printed(desk: Desk, laid: list[str]):
 def test_an_overlay_that_is_none_gets_one_line(desk: Desk, laid: list[str], verb: str):
     (desk.folder / "list.yaml").write_text("- spec\n")
     for name, said in (
-        ("absent.yaml", "absent.yaml: got a file that cannot be read (No such file or directory); expected a YAML"),
+        ("absent.yaml", "absent.yaml: no such file; expected a YAML"),
         ("list.yaml", 'list.yaml:1: document: got ["spec"]; expected an overlay: one mapping of the fields that'),
         ("-", "-: got standard input, which is not read"),
     ):

@@ -30,7 +30,7 @@ def test_to_the_end_then_refused_then_resumed(desk: Desk):
     assert len(records) == 2
 
     refused = desk.here("run", file, code=2)
-    assert "already holds an experiment; continue it with --resume, or name another folder" in refused.err
+    assert "already holds an experiment; continue it with --resume, or use another folder" in refused.err
     resumed = desk.here("run", file, "--resume", "-o", "json", code=0)
     assert resumed.json["phase"] == "Succeeded"
     assert resumed.json["bundle"] == str(folder)

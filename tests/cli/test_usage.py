@@ -42,7 +42,7 @@ def test_help_lists_every_verb_and_the_exit_codes(desk: Desk):
         (["compare", "one"], "AFTER: missing; expected a second bundle"),
         (["plan", "x.yaml", "--step-time", "nan"], "nan is not a finite number"),
         (["plan", "x.yaml", "--step-time", "inf"], "--step-time: got inf; expected"),
-        (["plan", "x.yaml", "--startup", "-1"], "--startup: got -1.0; expected 0 to"),
+        (["plan", "x.yaml", "--startup", "-1"], "--startup: got -1; expected 0 to"),
         (["compare", "a", "b", "--threshold", "nan"], "nan is not a finite number"),
         (["cost", "a", "--per-worker-hour", "many"], "--per-worker-hour: got 'many'; expected a number"),
         (["run", "x.yaml", "--metrics-port", "70000"], "--metrics-port: got 70000; expected 0 to 65535"),

@@ -183,13 +183,28 @@ def files_of(root: Path) -> BundleFiles:
     if is_packed(root):
         return PackedFiles(root)
     if not root.is_dir():
-        why = "is a file but not a packed bundle" if root.exists() else "no such folder"
         raise BundleError(
-            f"{root}: {why}; expected a folder written by `scalecurve run` or a file written by `scalecurve pack`"
+            f"{root}: {_why_no_folder(root)}; expected a folder written by `scalecurve run` or a file written by "
+            f"`scalecurve pack`{_bundle_around(root)}"
         )
     if not (root / EXPERIMENT_FILE).exists() and not (root / TRIALS_FOLDER).is_dir():
-        raise BundleError(f"{root}: not a bundle: neither {EXPERIMENT_FILE} nor {TRIALS_FOLDER}/ found")
+        found = f"neither {EXPERIMENT_FILE} nor {TRIALS_FOLDER}/ found"
+        raise BundleError(f"{root}: not a bundle: {found}{_bundle_around(root)}")
     return FolderFiles(root)
+
+
+def _why_no_folder(path: Path) -> str:
+    if not path.exists():
+        return "no such file" if path.suffix else "no such folder"
+    if path.suffix in (".yaml", ".yml"):
+        return "an experiment, and not its records (those of `scalecurve run` are in results/NAME)"
+    return "is a file but not a packed bundle"
+
+
+def _bundle_around(path: Path) -> str:
+    """Which folder above the path is a bundle; nothing where none is."""
+    above = next((folder for folder in path.parents if (folder / EXPERIMENT_FILE).is_file()), None)
+    return f"; did you mean {above}?" if above and (above / TRIALS_FOLDER).is_dir() else ""
 
 
 def _planned(files: BundleFiles, problems: list[UnusableFile]) -> tuple[ScalingExperiment | None, Plan | None]:

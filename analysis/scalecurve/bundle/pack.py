@@ -103,7 +103,7 @@ def unpack(file: str | os.PathLike[str], folder: str | os.PathLike[str], progres
     """
     source, target = Path(file), Path(folder)
     if not is_packed(source):
-        raise BundleError(f"{source}: not a packed bundle")
+        raise BundleError(f"{source}: not a packed bundle; expected a file written by `scalecurve pack`")
     packed = PackedFiles(source)
     _refuse_existing(target)
     total, done = sum(map(packed.size, packed.digests)), 0

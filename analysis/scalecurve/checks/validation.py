@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from scalecurve.bundle.packed import is_packed
 from scalecurve.checks.image_folders import folder_problems
-from scalecurve_api.problem import Description, Problem, expected, printable, shorten
+from scalecurve_api.problem import Description, Problem, expected, malformed, printable, shorten
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation.document import MAX_BYTES, Document, read_documents, write_documents
 from scalecurve_api.validation.fits import too_large
@@ -134,8 +135,16 @@ def _read(file: Path, text: str) -> str | Checked:
             if len(data) <= _MOST_BYTES:
                 return data.decode()
             got = f"more than {_MOST_BYTES} bytes"
+    except FileNotFoundError:
+        missing = malformed(f"no such file; expected {text}")
+        return Checked(str(file), "", (), (Problem((), None, missing, file=str(file)),))
+    except IsADirectoryError:
+        got = "a folder"
     except OSError as error:
         got = f"a file that cannot be read ({error.strerror})"
     except UnicodeDecodeError as error:
-        got = f"a file that is not UTF-8 text (at byte {error.start + 1})"
+        packed = is_packed(file)
+        got = (
+            "a packed bundle, which `scalecurve report` opens" if packed else f"no UTF-8 text (byte {error.start + 1})"
+        )
     return Checked(str(file), "", (), (Problem((), Description(got), expected(text), file=str(file)),))

@@ -10,7 +10,7 @@ import click
 
 from scalecurve.cli.bundles import bundles_argument, doubts, include_unproved_option, label_option, open_all
 from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
-from scalecurve.cli.output import Fraction, Real, end_if_empty, fail, output_option, say, show, text_width
+from scalecurve.cli.output import Fraction, fail, output_option, say, show, show_or_end, text_width
 from scalecurve.cli.price import price_options
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ def allreduce(folders: tuple[Path, ...], output: str) -> None:
 
     bundles = open_all(folders)
     table = allreduce(bundles).table()
-    show([table], output, warnings=doubts(bundles, included=True))
-    end_if_empty([table], output)
+    show_or_end([table], output, doubts(bundles, included=True))
 
 
 @click.command("collectives")
@@ -39,8 +38,7 @@ def collectives(folders: tuple[Path, ...], output: str) -> None:
 
     bundles = open_all(folders)
     table = collectives(bundles).table()
-    show([table], output, warnings=doubts(bundles, included=True))
-    end_if_empty([table], output)
+    show_or_end([table], output, doubts(bundles, included=True))
 
 
 @click.command("compare")
@@ -55,7 +53,7 @@ def collectives(folders: tuple[Path, ...], output: str) -> None:
 @click.option("--as", "model", metavar="MODEL", help="With --with: what the corpus calls the model, such as bert.")
 @click.option(
     "--threshold",
-    type=Real(0, 10),
+    type=Fraction(0, 1),
     default=0.01,
     show_default=True,
     help="Fraction of throughput, such as 0.05: exit 1 if a point changed by more than that, beyond noise. The default "
@@ -114,7 +112,8 @@ def compare(
     except ValueError as error:
         fail(f"--history: {error}", EXIT_INPUT)
     first_lines = doubts([first, second], include_unproved)
-    show([comparison.table()], output, {"pastThreshold": comparison.past_threshold}, first_lines)
+    if comparison.points or output in ("json", "csv"):
+        show([comparison.table()], output, {"pastThreshold": comparison.past_threshold}, first_lines)
     if not comparison.points:
         fail(f"{before} and {after} have no measured point in common: nothing to compare", EXIT_INPUT)
     sys.exit(EXIT_FAILED if comparison.past_threshold else 0)
@@ -137,8 +136,7 @@ def cost(
 
     bundles = open_all(folders, labels)
     costs = cost(bundles, price.cost, price_notes=price.notes(bundles), include_unproved=include_unproved)
-    show([costs.table()], output, warnings=doubts(bundles, include_unproved))
-    end_if_empty([costs.table()], output)
+    show_or_end([costs.table()], output, doubts(bundles, include_unproved))
 
 
 @click.command("diagnose")
@@ -169,5 +167,4 @@ def training(folders: tuple[Path, ...], output: str) -> None:
     bundles = open_all(folders)
     results = training(bundles)
     tables = list(results.tables()) or [accuracy_table(results.points)]
-    show(tables, output, warnings=doubts(bundles, included=True))
-    end_if_empty(tables, output)
+    show_or_end(tables, output, doubts(bundles, included=True))

@@ -115,13 +115,13 @@ def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None
         click.echo("\n".join(map(as_text, tables)), nl=False)
 
 
-def end_if_empty(tables: Sequence[Table], form: str) -> None:
-    """Exit code 2 where no table has a row; the reason is in the notes, which text has printed already."""
-    if any(table.rows for table in tables):
-        return
-    if form in ("table", "md"):
-        sys.exit(EXIT_INPUT)
-    fail(" ".join(note for table in tables for note in table.notes) or "nothing to show", EXIT_INPUT)
+def show_or_end(tables: Sequence[Table], form: str, warnings: Sequence[str] = ()) -> None:
+    """Show tables; where none has a row, exit with code 2 and their notes in one line, without empty tables of text."""
+    filled = any(table.rows for table in tables)
+    if filled or form in ("json", "csv"):
+        show(tables, form, warnings=warnings)
+    if not filled:
+        fail(" ".join(note for table in tables for note in table.notes) or "nothing to show", EXIT_INPUT)
 
 
 def as_text(table: Table) -> str:

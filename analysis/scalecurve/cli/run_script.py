@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -16,6 +15,7 @@ import click
 
 from scalecurve.cli.doctor import survey
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED
+from scalecurve.cli.nothing_valid import why_nothing_is_valid
 from scalecurve.cli.output import complain, fail
 from scalecurve.cli.run_jobs import RunOptions, run_jobs, show_plan, show_result
 from scalecurve.planning.starters import usable_cores, worker_counts
@@ -26,7 +26,7 @@ from scalecurve_api.text import count as counted
 
 if TYPE_CHECKING:
     from scalecurve.planning.script_command import ScriptCommand
-    from scalecurve_local import RunRequest, RunResult
+    from scalecurve_local import RunRequest
 
 _WORDS = "scalecurve.command"
 _MOST_CORES = 4
@@ -42,7 +42,14 @@ _OPTION_OF = {
     "spec.workload.launcher": "the command",
 }
 """Fields of the experiment -> what the user typed that filled them."""
-_FIELD = re.compile(r"\b(?:workload|measure|scaling)\.[a-z]\w*")
+_FIELD_OF = {
+    "workers": "spec.scaling.workers",
+    "modes": "spec.scaling.modes",
+    "repetitions": "spec.measure.repetitions",
+    "steps": "spec.measure.stepsPerWindow",
+    "batch": "spec.scaling.batch",
+}
+"""Options of a command -> the field of a file that states the same."""
 _SHELLS = ("bash", "sh")
 _LAUNCHER_WORDS = ("python", "python3", "torchrun", "mpirun", "mpiexec", "accelerate", "deepspeed")
 
@@ -114,7 +121,9 @@ def or_script(command: Callable[..., None]) -> Callable[..., None]:
         script = ScriptOptions(words, *(options.pop(name) for name in _OPTIONS))
         file = options["file"]
         if not words and (wrong := [name for name in _OPTIONS if getattr(script, name) is not None]):
-            fail(f"--{wrong[0]} applies to a command after -- only: an experiment file states it", EXIT_INPUT)
+            field = _FIELD_OF.get(wrong[0])
+            instead = f"; in an experiment file, set {field}" if field else ""
+            fail(f"--{wrong[0]} applies to a command after -- only{instead}", EXIT_INPUT)
         if words and file is not None:
             fail(f"got the file {file} and a command after --; expected one of them", EXIT_INPUT)
         if not words and file is None:
@@ -178,7 +187,7 @@ def run_script(script: ScriptOptions, options: Mapping[str, Any]) -> NoReturn:
         again = _resume(script, result.bundle, job.budget_s)
         fail(f"interrupted after {result.status.message}; resume with: {again}", EXIT_INTERRUPTED)
     if not valid:
-        fail(_why_nothing(result, job), EXIT_FAILED)
+        fail(why_nothing_is_valid(result, job.request.experiment.spec.measure, job.budget_s), EXIT_FAILED)
     if result.records:
         pages = write_report([open_bundle(result.bundle)], result.bundle / "report")
         page = next((path for path in pages if path.suffix == ".html"), result.bundle / "report")
@@ -186,27 +195,6 @@ def run_script(script: ScriptOptions, options: Mapping[str, Any]) -> NoReturn:
     if result.out_of_time:
         complain(f"--budget ended the run after {result.status.message}; resume with: {again}")
     sys.exit(result.exit_code)
-
-
-def _why_nothing(result: RunResult, job: ScriptJob) -> str:
-    """Why no trial is valid, and where to look or what to change."""
-    bad = (TrialPhase.failed, TrialPhase.invalid)
-    failed = {name: record.message for name, record in result.records.items() if record.phase in bad}
-    if not failed:
-        measure = job.request.experiment.spec.measure
-        steps = measure.warmup_steps + measure.windows * measure.steps_per_window
-        return (
-            f"no trial finished within --budget, {job.budget_s:g} s: raise it, or lower --steps "
-            f"(a trial has {steps} steps with its warm-up)"
-        )
-    (why, times), *_ = Counter(failed.values()).most_common(1)
-    logs = result.bundle / "trials" / next(name for name in failed if failed[name] == why) / "logs"
-    fields = sorted(set(_FIELD.findall(why)))
-    hint = "; --steps sets fewer" if any(field.startswith("measure.") for field in fields) else ""
-    hint += f"; --yaml FILE writes an experiment, where {fields[0]} is a field" if fields and not hint else ""
-    ended = "the only one that ended" if len(failed) == 1 else f"{times} of {len(failed)} that ended"
-    late = f"; --budget ended the run after {result.status.message}" if result.out_of_time else ""
-    return f"no trial is valid; {ended}: {why}{hint}{late}; logs: {logs}"
 
 
 class ScriptJob(NamedTuple):

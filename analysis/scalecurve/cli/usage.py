@@ -20,8 +20,11 @@ _WORDING = (
     (r"^(.+) is not in the range (\S+)<=x<=(\S+)$", r"got \1; expected \2 to \3"),
     (r"^(.+) is not in the range (.+)$", r"got \1; expected \2"),
     (r"^(.+) is not one of (.+)$", r"got \1; expected one of \2"),
-    (r"^Got unexpected extra arguments? \((.+)\)$", r"got \1 in addition; expected no further word"),
+    (r"^Got unexpected extra arguments? \((.+)\)$", r"takes no further words, got \1"),
     (r"^Option '(.+)' requires (?:an argument|(\d+) arguments)$", r"\1: expected a value after it"),
+    (r"^Option '(.+)' does not take a value$", r"\1: expected no value after it"),
+    (r"^(?:File|Directory|Path) (.+) does not exist$", r"no such file: \1"),
+    (r"(\d)\.0\b", r"\1"),
     (r"^Missing command$", "expected one of its commands"),
 )
 """Messages of click -> ours."""

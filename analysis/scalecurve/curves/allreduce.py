@@ -14,7 +14,7 @@ from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.spec.trial import Point
 
-_NONE = "No Succeeded trial measured all-reduce by itself; program: allreduce does."
+_NONE = "No valid trial measured all-reduce by itself; an experiment with program: allreduce does."
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from scalecurve_api.record.collective_row import CollectiveRow
 from scalecurve_api.spec.trial import Point
 
 OWN = "scalecurve"
-_NONE = "No Succeeded trial measured collectives by themselves; program: collectives does."
+_NONE = "No valid trial measured collectives by themselves; an experiment with program: collectives does."
 
 
 class Line(NamedTuple):

@@ -75,6 +75,8 @@ def entries_of_text(text: str, file: str, kind: type[AnyEntry]) -> dict[str, Any
         raise EntryError(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):
         raise EntryError(f"{file}: expected a mapping of names to entries")
+    if {"apiVersion", "kind"} <= tree.keys():
+        raise EntryError(f"{file}: got a {tree['kind']}; expected a mapping of names to entries")
     entries = {}
     for key, fields in tree.items():
         if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):

@@ -125,7 +125,7 @@ def gate(
         ValueError: where nothing is named to hold it against.
     """
     if baseline is None and not history and not expectations and not further[0]:
-        raise ValueError("nothing to hold the bundle against: name a baseline, a history or expectations")
+        raise ValueError("nothing to compare the bundle with: add a baseline, a history or expectations")
     checks = [*_of_trials(bundle), *_of_doubts(bundle, include_unproved), *further[0]]
     notes = list(further[1])
     if baseline is not None:

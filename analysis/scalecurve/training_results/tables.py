@@ -189,7 +189,7 @@ def _reached(p: PointTraining) -> str | None:
 
 def _notes(points: Sequence[PointTraining]) -> list[str]:
     if not points:
-        return ["No Succeeded trial was trained to accuracy; set measure.accuracy."]
+        return ["No valid trial was trained to accuracy; measure.accuracy in the experiment does."]
     notes = [
         "Accuracy on held-out data. Intervals are Student's t over repetitions, which differ in their seed, clipped "
         "to 0 and 100 %. The best of many epochs is slightly optimistic."

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from scalecurve_api.problem import Description, Path, Problem, Violation, expected, expected_once, malformed
+from scalecurve_api.text import plain
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 200_000
@@ -207,6 +209,14 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, _Dumper.represent_text)
+
+
+def first_error(error: ValueError) -> str:
+    """The first of pydantic's errors as ``apiVersion: expected 'v1'``; another error's own text."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: expected {plain(first['msg'])}"
 
 
 def write_documents(values: Iterable[Any], flow: bool | None = None) -> str:

@@ -95,7 +95,7 @@ def test_a_lost_or_failed_trial_fails(past: Path, tmp_path: Path):
 
 
 def test_nothing_to_hold_it_against_is_bad_input(past: Path):
-    with pytest.raises(ValueError, match="nothing to hold the bundle against"):
+    with pytest.raises(ValueError, match="nothing to compare the bundle with"):
         gate(open_bundle(past / "nightly-011"))
 
 

@@ -106,7 +106,8 @@ def data(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     same = [same for same in readers.values() if len(same) > 1]
     if same:
         detail = f"ranks {few(same[0])} read the same {observed[same[0][0]].samples} samples: no sampler splits them"
-        return Check(name=name, passed=False, detail=f"{detail}; workload.sameData: true declares that as intended")
+        detail += "; use a DistributedSampler, or declare it as intended with workload.sameData: true"
+        return Check(name=name, passed=False, detail=detail)
     methods = sorted({seen.method for seen in observed.values()})
     if len(methods) > 1:
         detail = f"ranks read in different ways ({few(methods)}): on some of them the model read nothing"

@@ -174,8 +174,8 @@ def _claimed(batch: int, ranks: Sequence[RankRecord], sharing: int = 1) -> Check
                 <= ceil(batch / sharing)
             ):
                 detail = f"rank {record.topology.rank} counted {counted:,.4g} samples a step in window {window.index}"
-                detail += f", but the experiment has batches of {batch} at this point: take bench.samples_per_step"
-                detail += ", drop_last=True, or set scaling.batch to what the script uses"
+                detail += f", but the experiment has batches of {batch} at this point: set scaling.batch"
+                detail += " (--batch of run --) to what the script uses, or take drop_last=True"
                 return Check(name=name, passed=False, detail=detail)
     return Check(name=name, passed=True, detail=f"batches of {batch}, as the program counts them")
 

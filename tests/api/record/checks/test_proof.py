@@ -90,7 +90,7 @@ def test_same_data() -> None:
     same = DataSeen(digest="the same", samples=24, method="forward")
     reason, message = said(proved(data=same))
     assert reason == "SameData"
-    assert message.startswith("ranks 0, 1 read the same 24 samples: no sampler splits them; workload.sameData: true")
+    assert message.startswith("ranks 0, 1 read the same 24 samples: no sampler splits them; use a DistributedSampler")
     declared = same.model_copy(update={"declared_same": True})
     assert said(proved(data=declared)) == (None, "")
 

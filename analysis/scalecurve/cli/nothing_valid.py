@@ -1,0 +1,35 @@
+"""Why a run of a command has no valid trial, in one line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from scalecurve_api.spec.trial import TrialPhase
+
+if TYPE_CHECKING:
+    from scalecurve_api.spec.measure import Measure
+    from scalecurve_local import RunResult
+
+_FIELD = re.compile(r"\b(?:workload|measure|scaling)\.[a-z]\w*")
+
+
+def why_nothing_is_valid(result: RunResult, measure: Measure, budget_s: float) -> str:
+    """Why no trial is valid, and where to look or what to change."""
+    bad = (TrialPhase.failed, TrialPhase.invalid)
+    failed = {name: record.message for name, record in result.records.items() if record.phase in bad}
+    if not failed:
+        steps = measure.warmup_steps + measure.windows * measure.steps_per_window
+        return (
+            f"no trial finished within --budget, {budget_s:g} s: raise it, or lower --steps "
+            f"(a trial has {steps} steps with its warm-up)"
+        )
+    (why, times), *_ = Counter(failed.values()).most_common(1)
+    logs = result.bundle / "trials" / next(name for name in failed if failed[name] == why) / "logs"
+    fields = sorted(set(_FIELD.findall(why)))
+    hint = "; --steps sets fewer" if any(field.startswith("measure.") for field in fields) else ""
+    hint += f"; --yaml FILE writes an experiment, where {fields[0]} is a field" if fields and not hint else ""
+    ended = "the only one that ended" if len(failed) == 1 else f"{times} of {len(failed)} that ended"
+    late = f"; --budget ended the run after {result.status.message}" if result.out_of_time else ""
+    return f"no trial is valid; {ended}: {why}{hint}{late}; logs: {logs}"

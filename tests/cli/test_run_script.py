@@ -81,6 +81,12 @@ def test_a_script_that_gives_no_valid_trial_gets_one_line(
     assert ran.out.count("\n") == 1, "the plan, and nothing else"
 
 
+def test_what_the_machine_lacks_is_named_by_the_option(scripts: Desk) -> None:
+    ran = scripts.here("run", *shlex.split(f"--workers 1,4096 -- {TORCHRUN} {{batchPerWorker}}"), code=3)
+    assert ran.err.startswith("scalecurve: --workers: ")
+    assert ran.err.count("\n") == 1
+
+
 def test_the_plan_of_a_command(scripts: Desk) -> None:
     command = "A=1 mpirun --bind-to none python ddp_loop.py --batch {batchPerWorker}"
     ran = scripts.here("run", *shlex.split(f"--workers 1,2 --dry-run --batch 4 --budget 90s -- {command}"), code=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -57,9 +57,16 @@ def run_experiment(
 
 
 def run_jobs(
-    jobs: Sequence[RunRequest], quiet: bool, time_limit_s: float | None, **how: Unpack[RunOptions]
+    jobs: Sequence[RunRequest],
+    quiet: bool,
+    time_limit_s: float | None,
+    typed: Callable[[str], str] = str,
+    **how: Unpack[RunOptions],
 ) -> Sequence[RunResult]:
-    """Run experiments in turns, with a live line and Ctrl-C handled; an engine's error ends the process."""
+    """Run experiments in turns, with a live line and Ctrl-C handled; an engine's error ends the process.
+
+    ``typed`` puts an error that begins with a field into the words of a user who wrote no experiment.
+    """
     from scalecurve.render.progress import LiveLine
     from scalecurve_local import EngineError, StopRequest, run_in_turns
 
@@ -77,7 +84,7 @@ def run_jobs(
             complain(damage)
         return results
     except EngineError as error:
-        fail(str(error), error.exit_code)
+        fail(typed(str(error)), error.exit_code)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

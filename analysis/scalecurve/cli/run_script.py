@@ -178,7 +178,7 @@ def run_script(script: ScriptOptions, options: Mapping[str, Any]) -> NoReturn:
         wait=not options["no_wait"],
         metrics_port=options["metrics_port"],
     )
-    (result,) = run_jobs([job.request], options["quiet"], job.budget_s, **how)
+    (result,) = run_jobs([job.request], options["quiet"], job.budget_s, _in_typed_words, **how)
     valid = any(record.phase in _VALID for record in result.records.values())
     if valid or output != "table":
         show_result(result, output)
@@ -265,6 +265,12 @@ def _typed(field: str) -> str:
     option = next((option for start, option in _OPTION_OF.items() if field.startswith(start)), field)
     name = field.removeprefix("spec.workload.env.")
     return f"{option}, {name}" if name != field else option
+
+
+def _in_typed_words(message: str) -> str:
+    """An error of the engine, ``spec.scaling.workers: …``, with the option in place of the field."""
+    field, colon, rest = message.partition(": ")
+    return f"{_typed(field)}{colon}{rest}" if field in _OPTION_OF else message
 
 
 def _check_program(command: ScriptCommand) -> None:

@@ -139,7 +139,7 @@ def _why(
     for who, number in (ended_by or signals).items():
         return _killed(who, number, oom_kills)
     code = codes.get("launcher")
-    return FailedReason.rank_failed, f"the launcher exited with code {code}{_last(logs, 'launcher')}"
+    return FailedReason.rank_failed, f"the launcher exited with code {code}{_last_of_any(logs)}"
 
 
 def _killed(who: str, number: signal.Signals, oom_kills: int) -> tuple[FailedReason, str]:
@@ -151,6 +151,14 @@ def _killed(who: str, number: signal.Signals, oom_kills: int) -> tuple[FailedRea
 
 def _name(who: str) -> str:
     return f"rank {who}" if who.isdigit() else f"the {who}"
+
+
+def _last_of_any(logs: Mapping[str, str]) -> str:
+    """The launcher's last line; where it printed nothing, as mpirun where a rank only exits, that of the first rank."""
+    ranks = sorted((who for who in logs if who.isdigit() and logs[who].strip()), key=int)
+    if logs.get("launcher", "").strip() or not ranks:
+        return _last(logs, "launcher")
+    return f"; {_name(ranks[0])}{_last(logs, ranks[0])}"
 
 
 def _last(logs: Mapping[str, str], who: str) -> str:

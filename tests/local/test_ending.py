@@ -192,6 +192,12 @@ def test_a_launcher_that_says_nothing_of_ranks() -> None:
     )
 
 
+def test_a_silent_launcher_leaves_the_word_to_a_rank() -> None:
+    found = judge_ending(ended(2), True, 2, (), {"launcher": "\n", "0": "", "1": "usage\nKeyError\n"}, "")
+    assert "rank 1" in found.message
+    assert found.message.endswith("KeyError")
+
+
 @pytest.mark.parametrize(("part", "hint"), [*ending._HINTS, ("KeyError", "")])
 def test_a_last_line_that_is_known_gets_what_to_do(part: str, hint: str) -> None:
     message = judge_ending(ended(1, 0), False, 2, (), {"0": f"Traceback\n{part}\n"}, "").message

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import argparse
 import math
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
+from scalecurve.corpus.acceptance import BELOW, error_rates, refuses
 from scalecurve.corpus.comparable import published_name
 from scalecurve.corpus.copies import joined
-from scalecurve.corpus.corpus_file import read_corpus
+from scalecurve.corpus.corpus_file import load_shipped, read_corpus
 from scalecurve.corpus.noise import another_machine, machine_prior, this_machine
 from scalecurve.corpus.schema import Corpus, PublishedPoint
 from scalecurve.corpus.standing import percentile
@@ -27,6 +29,7 @@ from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.spread import student_quantile, sum_of_squares
 
 FIRST, LEAST = 3, 5
+DRAWS = 2000
 UNSTEADY = 0.03
 
 
@@ -39,7 +42,7 @@ class Held:
     groups: Mapping[str, str]
 
 
-def repetitions(point: PublishedPoint) -> list[float]:
+def repetitions_of(point: PublishedPoint) -> list[float]:
     """The rates of the runs, or what was logged where no unit is proved: only ratios matter here."""
     return [value for run in point.runs if (value := run.rate if run.rate is not None else run.relative) is not None]
 
@@ -48,7 +51,7 @@ def this_machine_held(points: Iterable[PublishedPoint]) -> tuple[list[Held], lis
     """(as we do it, by Student's t alone) of every point with five runs or more."""
     ours, students = [], []
     for point in points:
-        runs = repetitions(point)
+        runs = repetitions_of(point)
         if len(runs) < LEAST:
             continue
         first, rest = [math.log(rate) for rate in runs[:FIRST]], fmean(math.log(rate) for rate in runs[FIRST:])
@@ -70,7 +73,7 @@ def kinds_of(points: Iterable[PublishedPoint]) -> list[dict[str, list[float]]]:
     """Mean rates of systems by submitter, a dictionary for each kind of system in a round."""
     kinds: dict[tuple[object, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for point in points:
-        if len(runs := repetitions(point)) >= LEAST:
+        if len(runs := repetitions_of(point)) >= LEAST:
             kind = (point.source, point.device, point.nodes, point.workers, point.benchmark, point.global_batch)
             # A figure of one device and one of all are another kind, though the log does not say which.
             kinds[(*kind, point.unit)][point.submitter].append(math.exp(fmean(map(math.log, runs))))
@@ -108,12 +111,26 @@ def unsteady(points: Iterable[PublishedPoint]) -> list[tuple[float, PublishedPoi
     """Points with a run further from their median than 3 %, and how far."""
     found = []
     for point in points:
-        runs = repetitions(point)
+        runs = repetitions_of(point)
         if len(runs) >= LEAST:
             middle = median(runs)
             worst = max(abs(rate / middle - 1) for rate in runs)
             found += [(worst, point)] if worst > UNSTEADY else []
     return sorted(found, key=lambda pair: -pair[0])
+
+
+def acceptances(corpus: Corpus, repetitions: int, draws: int) -> list[float]:
+    """Shares refused of acceptances that are drawn one by one: a machine at the threshold, and those below it."""
+    draw = random.Random(1)
+    machines = [runs for point in corpus.points if len(runs := repetitions_of(point)) >= max(LEAST, repetitions + 2)]
+    refused = [0] * (len(BELOW) + 1)
+    for _ in range(draws):
+        runs = draw.choice(machines)
+        begin = draw.randrange(len(runs) - repetitions + 1)
+        truth = math.exp(fmean(map(math.log, runs)))
+        for at, below in enumerate((0.0, *BELOW)):
+            refused[at] += refuses(runs[begin : begin + repetitions], truth / (1 - below)) is True
+    return [count / draws for count in refused]
 
 
 def share(held: Sequence[Held]) -> str:
@@ -139,7 +156,6 @@ def main() -> None:
     """Print coverage, by round, benchmark and submitter."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rounds", nargs="+", type=Path)
-    corpus: Corpus
     corpus, _ = joined([read_corpus(path) for path in parser.parse_args().rounds])
     ours, students = this_machine_held(corpus.points)
     print(f"points: {len(corpus.points)}, with {LEAST} runs or more: {len(ours)}")
@@ -159,6 +175,11 @@ def main() -> None:
     print(f"unsteady, a run more than {100 * UNSTEADY:.0f} % off: {len(unsteady(corpus.points))}")
     for worst, point in unsteady(corpus.points):
         print(f"    {100 * worst:5.1f} %  {point.source} {point.submitter} {point.system} {point.benchmark}")
+    print(f"acceptances, {DRAWS:,} drawn from these rounds, beside what `scalecurve corpus power` states:")
+    for count in (3, 5, 8):
+        stated = error_rates(count, load_shipped())
+        shares = zip(acceptances(corpus, count, DRAWS), (stated.false_alarms, *stated.power), strict=True)
+        print(f"    {count} repetitions: {', '.join(f'{100 * a:.1f} ({100 * b:.1f})' for a, b in shares)} %")
 
 
 if __name__ == "__main__":

@@ -35,8 +35,7 @@ def test_a_bundle_stands_among_published_systems(desk: Desk, published: Path):
 
 def test_nothing_near_is_refused_with_what_is_nearest(desk: Desk, published: Path):
     done = desk.here("compare", SESSIONS, "--with", published, "--as", "vgg16", code=2)
-    assert "no point is judged" in done.err
-    assert "nearest: 6 points of resnet on 8 H100 from 6 submitters (yours is vgg16" in done.err
+    assert all(part in done.err for part in ("6 points", "8 H100", "6 submitters", "vgg16"))
 
 
 def test_one_bundle_alone_and_a_model_without_a_corpus_are_refused(desk: Desk):
@@ -44,7 +43,7 @@ def test_one_bundle_alone_and_a_model_without_a_corpus_are_refused(desk: Desk):
     assert "--as applies to --with" in desk.here("compare", SESSIONS, SESSIONS, "--as", "bert", code=2).err
 
 
-@pytest.mark.parametrize("text", ["", "PAR1 and no more", "model,rate\nbert,1\n"])
+@pytest.mark.parametrize("text", ["", "PAR1 truncated", "model,rate\nbert,1\n"])
 def test_what_is_no_corpus_is_named_in_a_line(desk: Desk, text: str):
     (desk.folder / "odd.corpus").write_text(text)
     done = desk.here("compare", SESSIONS, "--with", "odd.corpus", code=2)
@@ -63,7 +62,7 @@ def test_the_shipped_corpus_is_listed_and_shown(desk: Desk):
 
 
 def test_unknown_names_come_with_the_known_ones(desk: Desk):
-    assert "did you mean 'H200'?" in desk.here("corpus", "show", "--device", "H20", code=2).err
+    assert "'H200'?" in desk.here("corpus", "show", "--device", "H20", code=2).err
     assert "together" in desk.here("corpus", "show", "--model", "bert", "--workers", "7", code=2).err
 
 

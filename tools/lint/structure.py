@@ -68,10 +68,10 @@ def module_graph(modules: dict[str, Path]) -> Graph:
 
 
 def box_graph(graph: Graph, package: str) -> Graph:
-    """The graph of the package's direct children; its own `__init__` is no box."""
+    """The graph of the package's direct children; its own `__init__` and `__main__` are no boxes."""
     boxes: Graph = {}
     for name, targets in graph.items():
-        if name == package:
+        if name in (package, f"{package}.__main__"):
             continue
         box = name.split(".")[1]
         boxes.setdefault(box, set()).update(

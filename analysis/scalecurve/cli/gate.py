@@ -141,9 +141,9 @@ def _against_published(
     bundle: Bundle, references: Sequence[str], include_unproved: bool
 ) -> tuple[list[GateCheck], list[str]]:
     from scalecurve.cli.corpus import corpus_named
-    from scalecurve.corpus.gate_checks import checks_against, percentile_named
     from scalecurve.corpus.schema import CorpusError
     from scalecurve.curves.compute import believable
+    from scalecurve.timelines.published_checks import checks_against, percentile_named
 
     checks: list[GateCheck] = []
     notes: list[str] = []

@@ -79,29 +79,29 @@ def own_points(
     return tuple(points)
 
 
-def comparable(own: OwnPoint, corpus: Corpus) -> tuple[Comparable, ...]:
+def comparable(measured: OwnPoint, corpus: Corpus) -> tuple[Comparable, ...]:
     """Find the published points that a measured one can be set beside.
 
     Args:
-        own: The measured point.
+        measured: The point.
         corpus: Published points.
 
     Returns:
         Those that are comparable, fastest per device first.
     """
     found = [
-        Comparable(point, median(point.rates) / point.workers, _differing(own, point))
+        Comparable(point, median(point.rates) / point.workers, _differing(measured, point))
         for point in corpus.points
-        if point.unit in own.per_device and point.rates and not _apart(own, point)
+        if point.unit in measured.per_device and point.rates and not _apart(measured, point)
     ]
     return tuple(sorted(found, key=lambda each: (-each.per_device, each.point.submitter, each.point.system)))
 
 
-def nearest(own: OwnPoint, corpus: Corpus) -> str:
+def nearest(measured: OwnPoint, corpus: Corpus) -> str:
     """Say which published points come nearest to one that has too few beside it.
 
     Args:
-        own: The measured point.
+        measured: The point.
         corpus: Published points.
 
     Returns:
@@ -110,11 +110,11 @@ def nearest(own: OwnPoint, corpus: Corpus) -> str:
     proved = [point for point in corpus.points if point.rates and point.unit is not None]
     if not proved:
         return "the corpus has no point with a proved unit"
-    best = min(proved, key=lambda point: (len(_apart(own, point)), _distance(own, point)))
+    best = min(proved, key=lambda point: (len(_apart(measured, point)), _distance(measured, point)))
     alike = [p for p in proved if _same_model(best.benchmark, p.benchmark) and p.device == best.device]
     alike = [point for point in alike if point.workers == best.workers]
     submitters = {point.submitter for point in alike}
-    why = ", ".join(_apart(own, best)) or "too few of them"
+    why = ", ".join(_apart(measured, best)) or "too few of them"
     return (
         f"nearest: {count(len(alike), 'point')} of {best.benchmark} on {best.workers} {best.device} "
         f"from {count(len(submitters), 'submitter')} ({why})"
@@ -150,29 +150,29 @@ def _own(bundle: str, series: str, unit: str, measured: MeasuredPoint, model: st
     )  # fmt: skip
 
 
-def _apart(own: OwnPoint, point: PublishedPoint) -> list[str]:
+def _apart(measured: OwnPoint, point: PublishedPoint) -> list[str]:
     """What makes a published point another thing; empty for a comparable one."""
     apart = []
-    if not _same_model(own.model, point.benchmark):
-        apart.append(f"yours is {own.model}" if own.model else "your model is not stated")
-    if own.device != point.device:
-        apart.append(f"your device is {own.device}")
-    if own.workers != point.workers and not (own.nodes == point.nodes == 1):
-        apart.append(f"yours has {count(own.workers, 'device')} on {count(own.nodes, 'node')}")
-    if own.precision and point.precision and folded(own.precision) != folded(point.precision):
-        apart.append(f"your precision is {own.precision}")
-    mine, theirs = own.batch_per_device, point.batch_per_device
+    if not _same_model(measured.model, point.benchmark):
+        apart.append(f"yours is {measured.model}" if measured.model else "your model is not stated")
+    if measured.device != point.device:
+        apart.append(f"your device is {measured.device}")
+    if measured.workers != point.workers and not (measured.nodes == point.nodes == 1):
+        apart.append(f"yours has {count(measured.workers, 'device')} on {count(measured.nodes, 'node')}")
+    if measured.precision and point.precision and folded(measured.precision) != folded(point.precision):
+        apart.append(f"your precision is {measured.precision}")
+    mine, theirs = measured.batch_per_device, point.batch_per_device
     if mine and theirs and not 1 / BATCH_FACTOR <= mine / theirs <= BATCH_FACTOR:
         apart.append(f"your batch per device is {mine:g}, theirs {theirs:g}")
     return apart
 
 
-def _differing(own: OwnPoint, point: PublishedPoint) -> tuple[str, ...]:
+def _differing(measured: OwnPoint, point: PublishedPoint) -> tuple[str, ...]:
     """What differs although it is comparable."""
     differs = []
-    if own.workers != point.workers:
-        differs.append(f"{count(point.workers, 'device')} in the node, not {own.workers}")
-    mine, theirs = own.batch_per_device, point.batch_per_device
+    if measured.workers != point.workers:
+        differs.append(f"{count(point.workers, 'device')} in the node, not {measured.workers}")
+    mine, theirs = measured.batch_per_device, point.batch_per_device
     if not mine or not theirs:
         differs.append("batch not stated")
     elif mine != theirs:
@@ -182,10 +182,10 @@ def _differing(own: OwnPoint, point: PublishedPoint) -> tuple[str, ...]:
     return tuple(differs)
 
 
-def _distance(own: OwnPoint, point: PublishedPoint) -> float:
+def _distance(measured: OwnPoint, point: PublishedPoint) -> float:
     """Of points that miss as many conditions: the same model counts most, then the device, then the size."""
-    model = 0 if _same_model(own.model, point.benchmark) else 4
-    return model + (0 if own.device == point.device else 2) + abs(own.workers - point.workers) / point.workers
+    model = 0 if _same_model(measured.model, point.benchmark) else 4
+    return model + (0 if measured.device == point.device else 2) + abs(measured.workers - point.workers) / point.workers
 
 
 def _same_model(first: str, second: str) -> bool:

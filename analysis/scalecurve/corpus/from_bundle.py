@@ -5,7 +5,7 @@ from __future__ import annotations
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle
 from scalecurve.corpus.device_names import device_name
-from scalecurve.corpus.schema import SAMPLES, TOKENS, Corpus, CorpusError, PublishedPoint, Run, Source
+from scalecurve.corpus.schema import SAMPLES, TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
 from scalecurve.curves.compute import believable
 from scalecurve_api.record.trial_record import TrialRecord
 
@@ -32,7 +32,7 @@ def corpus_of(bundle: Bundle, submitter: str, day: str) -> Corpus:
     ]
     if not points:
         raise CorpusError(f"{bundle.path}: no point counts, so there is nothing to add")
-    source = Source(f"{submitter}/{bundle.label}", f"Measured by {submitter}: {bundle.label}", "", "own", day)
+    source = PublishedSource(f"{submitter}/{bundle.label}", f"Measured by {submitter}: {bundle.label}", "", "own", day)
     return Corpus((source,), tuple(points))
 
 
@@ -62,7 +62,7 @@ def _point(measured: MeasuredPoint, unit: str, submitter: str, name: str) -> Pub
         unit=TOKENS if unit == "tokens" else SAMPLES,
         reason="",
         basis="ScaleCurve's timed windows",
-        runs=tuple(Run(_started(one), None, rate) for one, rate in zip(measured.timed, rates, strict=True)),
+        runs=tuple(PublishedRun(_started(one), None, rate) for one, rate in zip(measured.timed, rates, strict=True)),
     )
 
 

@@ -132,16 +132,16 @@ def _half(spread: Spread, shares: float, level: float) -> float:
     return student_quantile(spread.degrees, level) * math.sqrt(spread.variance * shares)
 
 
-def _most_likely(seen: Sequence[tuple[float, int]]) -> Prior:
+def _most_likely(sums: Sequence[tuple[float, int]]) -> Prior:
     """Each variance over the prior's is distributed as F; the two numbers of the prior maximize their likelihood."""
     from scipy.optimize import minimize  # importing scipy takes a tenth of a second: only once one is fitted
     from scipy.stats import f as distribution
 
     def cost(logs: Sequence[float]) -> float:
         degrees, variance = math.exp(min(logs[0], 7.0)), math.exp(logs[1])
-        terms = (float(distribution.logpdf(s / d / variance, d, degrees)) - math.log(variance) for s, d in seen)
+        terms = (float(distribution.logpdf(s / d / variance, d, degrees)) - math.log(variance) for s, d in sums)
         return -math.fsum(terms)
 
-    start = math.fsum(s for s, _ in seen) / math.fsum(d for _, d in seen)
+    start = math.fsum(s for s, _ in sums) / math.fsum(d for _, d in sums)
     best = minimize(cost, [1.0, math.log(start)], method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-6})
     return Prior(math.exp(float(best.x[1])), math.exp(min(float(best.x[0]), 7.0)))

@@ -113,7 +113,3 @@ class Corpus:
 
     sources: tuple[PublishedSource, ...]
     points: tuple[PublishedPoint, ...]
-
-
-Run = PublishedRun
-Source = PublishedSource

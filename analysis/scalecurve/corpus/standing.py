@@ -18,7 +18,7 @@ LEAST_POINTS, LEAST_SUBMITTERS = 5, 3
 
 
 @dataclass(frozen=True)
-class Standing:
+class PublishedStanding:
     """A measured point beside the published ones that are comparable; ``refused`` says why it is not judged."""
 
     own: OwnPoint
@@ -85,7 +85,7 @@ class Standing:
         )
 
 
-def percentile(own: Estimate, others: Sequence[float], level: float = 0.95) -> Estimate:
+def percentile(rate: Estimate, others: Sequence[float], level: float = 0.95) -> Estimate:
     """Find the share of all systems of a kind that are slower than one's own.
 
     Of ``m`` systems of which ``r`` are slower the share is distributed as Beta(r + 1, m - r + 1), by order statistics
@@ -93,7 +93,7 @@ def percentile(own: Estimate, others: Sequence[float], level: float = 0.95) -> E
     of one's own rate to that of the higher end.
 
     Args:
-        own: One's own rate.
+        rate: One's own rate.
         others: The rates of the systems.
         level: Level of the interval.
 
@@ -102,11 +102,11 @@ def percentile(own: Estimate, others: Sequence[float], level: float = 0.95) -> E
     """
     from scipy.special import betaincinv
 
-    low, high = (own.value if end is None else end for end in (own.low, own.high))
-    fewest, most = (sum(rate < end for rate in others) for end in (low, high))
+    low, high = (rate.value if end is None else end for end in (rate.low, rate.high))
+    fewest, most = (sum(other < end for other in others) for end in (low, high))
     places = len(others) + 1
     return Estimate(
-        (sum(rate < own.value for rate in others) + 0.5) / places,
+        (sum(other < rate.value for other in others) + 0.5) / places,
         float(betaincinv(fewest + 1, places - fewest, (1 - level) / 2)),
         float(betaincinv(most + 1, places - most, (1 + level) / 2)),
         level,
@@ -115,7 +115,7 @@ def percentile(own: Estimate, others: Sequence[float], level: float = 0.95) -> E
     )
 
 
-def standings(points: Sequence[OwnPoint], corpus: Corpus) -> tuple[Standing, ...]:
+def standings(points: Sequence[OwnPoint], corpus: Corpus) -> tuple[PublishedStanding, ...]:
     """Set every point beside the published ones that are comparable.
 
     Args:
@@ -125,7 +125,7 @@ def standings(points: Sequence[OwnPoint], corpus: Corpus) -> tuple[Standing, ...
     Returns:
         One for each point, refused where fewer than five systems of three submitters are comparable.
     """
-    found = [_standing(own, corpus) for own in points]
+    found = [_standing(point, corpus) for point in points]
     prior = spread_between_machines(corpus) if any(not standing.refused for standing in found) else None
     titles = {source.name: source.title.partition(",")[0] for source in corpus.sources}
     return tuple(replace(standing, prior=prior, titles=titles) for standing in found)
@@ -151,16 +151,16 @@ def spread_between_machines(corpus: Corpus) -> Prior | None:
         return None
 
 
-def _standing(own: OwnPoint, corpus: Corpus) -> Standing:
-    found = comparable(own, corpus)
-    units = [unit for unit in own.per_device if any(each.point.unit == unit for each in found)]
-    unit = units[0] if units else next(iter(own.per_device))
+def _standing(point: OwnPoint, corpus: Corpus) -> PublishedStanding:
+    found = comparable(point, corpus)
+    units = [unit for unit in point.per_device if any(each.point.unit == unit for each in found)]
+    unit = units[0] if units else next(iter(point.per_device))
     others = tuple(each for each in found if each.point.unit == unit)
     submitters = len({each.point.submitter for each in others})
     if len(others) >= LEAST_POINTS and submitters >= LEAST_SUBMITTERS:
-        return Standing(own, unit, others)
+        return PublishedStanding(point, unit, others)
     refused = (
         f"{count(len(others), 'comparable system')} of {count(submitters, 'submitter')}; "
         f"expected {LEAST_POINTS} of {LEAST_SUBMITTERS} or more"
     )
-    return Standing(own, unit, others, refused if others else f"{refused}; {nearest(own, corpus)}")
+    return PublishedStanding(point, unit, others, refused if others else f"{refused}; {nearest(point, corpus)}")

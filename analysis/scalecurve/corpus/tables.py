@@ -6,8 +6,8 @@ from statistics import median
 
 from scalecurve.corpus.acceptance import BELOW, ErrorRates
 from scalecurve.corpus.comparable import Comparable
-from scalecurve.corpus.schema import Corpus, PublishedPoint, Source
-from scalecurve.corpus.standing import Standing
+from scalecurve.corpus.schema import Corpus, PublishedPoint, PublishedSource
+from scalecurve.corpus.standing import PublishedStanding
 from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, table_of
 
@@ -21,7 +21,7 @@ _READING = (
 )
 
 
-def standing_table(standings: Sequence[Standing], sources: Sequence[Source]) -> Table:
+def standing_table(standings: Sequence[PublishedStanding], sources: Sequence[PublishedSource]) -> Table:
     """Show where each point stands.
 
     Args:
@@ -58,7 +58,7 @@ def standing_table(standings: Sequence[Standing], sources: Sequence[Source]) -> 
     )
 
 
-def comparable_table(standings: Sequence[Standing]) -> Table:
+def comparable_table(standings: Sequence[PublishedStanding]) -> Table:
     """Show the published systems behind the standings, each once.
 
     Args:
@@ -180,14 +180,14 @@ def power_table(rates: Sequence[ErrorRates]) -> Table:
     )
 
 
-def _another(standing: Standing) -> str | None:
+def _another(standing: PublishedStanding) -> str | None:
     """Where a further system of the kind is expected."""
     if standing.another is None:
         return None
     return "–".join(formatting.number(end) for end in standing.another.ends)
 
 
-def _said(source: Source) -> str:
+def _said(source: PublishedSource) -> str:
     return f"{source.title} ({source.license}, {source.retrieved}): {source.url}"
 
 

@@ -2,7 +2,7 @@
 
 from scalecurve.corpus.comparable import own_points
 from scalecurve.corpus.schema import Corpus
-from scalecurve.corpus.standing import Standing, standings
+from scalecurve.corpus.standing import PublishedStanding, standings
 from scalecurve.corpus.tables import comparable_table, standing_table
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body
@@ -20,7 +20,7 @@ def shipped() -> Corpus:
     return load_shipped()
 
 
-def judged(findings: Findings) -> tuple[Standing, ...]:
+def judged(findings: Findings) -> tuple[PublishedStanding, ...]:
     """Find the points with enough published systems beside them.
 
     Args:

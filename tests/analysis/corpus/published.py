@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scalecurve.corpus.comparable import OwnPoint
-from scalecurve.corpus.schema import SAMPLES, Corpus, PublishedPoint, Run, Source
+from scalecurve.corpus.schema import SAMPLES, Corpus, PublishedPoint, PublishedRun, PublishedSource
 from scalecurve.statistics.estimate import Estimate, Method
 
-SOURCE = Source("round", "A Round, results", "https://example.org/round", "Apache-2.0", "2026-01-01")
+SOURCE = PublishedSource("round", "A Round, results", "https://example.org/round", "Apache-2.0", "2026-01-01")
 
 
 def published(
@@ -25,7 +25,7 @@ def published(
     unit: str | None = SAMPLES,
 ) -> PublishedPoint:
     """A point with a run for each rate per device."""
-    runs = tuple(Run(at + rate, 10.0, rate * workers if unit else None) for at, rate in enumerate(per_device))
+    runs = tuple(PublishedRun(at + rate, 10.0, rate * workers if unit else None) for at, rate in enumerate(per_device))
     return PublishedPoint(
         "round", submitter, system, benchmark, device, nodes, workers // nodes, workers, batch, precision,
         "framework 1.0", "a switch", unit, "" if unit else "no unit", "step time", runs,

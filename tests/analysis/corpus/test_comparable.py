@@ -37,15 +37,16 @@ def test_what_differs_in_kind_is_not(point: PublishedPoint):
 
 def test_parts_of_one_node_are_compared_per_device_and_it_is_said():
     (found,) = comparable(own(workers=2), corpus(published()))
-    assert "8 devices in the node, not 2" in found.differs
+    assert "8 devices" in found.differs[0]
     assert comparable(own(workers=2, nodes=2), corpus(published())) == ()
 
 
 def test_the_batch_and_the_precision_that_differ_are_said():
     (found,) = comparable(own(batch=400), corpus(published()))
-    assert found.differs == ("batch 256 per device, not 400", "precision not stated")
+    assert [difference.split()[0] for difference in found.differs] == ["batch", "precision"]
+    assert "256" in found.differs[0]
     (unknown,) = comparable(own(batch=None), corpus(published(precision="bf16")))
-    assert unknown.differs == ("batch not stated",)
+    assert [difference.split()[0] for difference in unknown.differs] == ["batch"]
 
 
 def test_the_fastest_comes_first():
@@ -56,21 +57,22 @@ def test_the_fastest_comes_first():
 @pytest.mark.parametrize(
     ("mine", "said"),
     [
-        (own(model="gpt2_small"), "yours is gpt2_small"),
-        (own(model=""), "your model is not stated"),
-        (own(device="L40S"), "your device is L40S"),
-        (own(batch=16), "your batch per device is 16, theirs 256"),
-        (own(workers=64, nodes=8), "yours has 64 devices on 8 nodes"),
+        (own(model="gpt2_small"), "gpt2_small"),
+        (own(model=""), "model"),
+        (own(device="L40S"), "L40S"),
+        (own(batch=16), "16, theirs 256"),
+        (own(workers=64, nodes=8), "64 devices"),
     ],
 )
 def test_the_nearest_points_say_what_they_miss(mine, said):
     line = nearest(mine, corpus(published("A"), published("B"), published("C", device="MI300X", benchmark="bert")))
-    assert line.startswith("nearest: 2 points of resnet on 8 H100 from 2 submitters (")
-    assert said in line
+    named, _, missed = line.partition("(")
+    assert all(word in named for word in ("2 points", "resnet", "8 H100", "2 submitters"))
+    assert said in missed
 
 
 def test_a_corpus_without_a_proved_unit_has_nothing_near():
-    assert nearest(own(), corpus(published(unit=None))) == "the corpus has no point with a proved unit"
+    assert "proved unit" in nearest(own(), corpus(published(unit=None)))
 
 
 def test_measured_points_are_described_per_device():

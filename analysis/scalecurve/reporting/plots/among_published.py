@@ -6,7 +6,7 @@ from statistics import median
 from matplotlib.axes import Axes
 
 from scalecurve.corpus.schema import PublishedPoint
-from scalecurve.corpus.standing import Standing
+from scalecurve.corpus.standing import PublishedStanding
 from scalecurve.reporting.among_published import judged, shipped
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style, theme
 from scalecurve.reporting.findings import Findings
@@ -22,7 +22,7 @@ _CAPTION = (
 @plot("among-published", section="among-published", order=10)
 def among_published(findings: Findings) -> Drawing | None:
     """A panel for each device and model with a judged point."""
-    kinds: dict[tuple[str, str, str], list[Standing]] = {}
+    kinds: dict[tuple[str, str, str], list[PublishedStanding]] = {}
     for standing in findings.once(judged):
         kinds.setdefault((standing.own.model, standing.own.device, standing.unit), []).append(standing)
     if not kinds:
@@ -37,7 +37,7 @@ def among_published(findings: Findings) -> Drawing | None:
     return sheet.drawing("Among published systems", _CAPTION + more)
 
 
-def _draw(sheet: Sheet, panel: Axes, standings: Sequence[Standing]) -> None:
+def _draw(sheet: Sheet, panel: Axes, standings: Sequence[PublishedStanding]) -> None:
     beside = {id(each.point): each.point for standing in standings for each in standing.others}
     others = [point for point in _alike(next(iter(beside.values()))) if id(point) not in beside]
     values = []
@@ -50,7 +50,7 @@ def _draw(sheet: Sheet, panel: Axes, standings: Sequence[Standing]) -> None:
     for point in beside.values():
         rate = median(point.rates) / point.workers
         sheet.tip(panel, point.workers, rate, f"{point.submitter}, {point.system}: {rate:,.0f}")
-    series: dict[tuple[str, str], list[Standing]] = {}
+    series: dict[tuple[str, str], list[PublishedStanding]] = {}
     for standing in standings:
         series.setdefault((standing.own.bundle, standing.own.series), []).append(standing)
     for index, ((_, name), own) in enumerate(series.items()):
@@ -64,9 +64,9 @@ def _draw(sheet: Sheet, panel: Axes, standings: Sequence[Standing]) -> None:
     axis.linear_axis(panel, "y", 0, max(rate for _, rate in values) * 1.1, axis.short)
 
 
-def _alike(one: PublishedPoint) -> list[PublishedPoint]:
+def _alike(point: PublishedPoint) -> list[PublishedPoint]:
     """Published points of the same source name for the model, device and unit."""
-    kind = (one.benchmark, one.device, one.unit)
+    kind = (point.benchmark, point.device, point.unit)
     return [p for p in shipped().points if p.rates and (p.benchmark, p.device, p.unit) == kind]
 
 

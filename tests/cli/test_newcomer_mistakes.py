@@ -37,7 +37,7 @@ def test_an_experiment_of_another_version_is_named_without_a_library_in_the_line
     old = tmp_path / "old"
     (old / "trials").mkdir(parents=True)
     text = (desk_of_mistakes.folder / "mine.yaml").read_text()
-    (old / "experiment.yaml").write_text(text.replace("scalecurve.dev", "scalebench.dev"))
+    (old / "experiment.yaml").write_text(text.replace("scalecurve.dev", "earlier.dev"))
     ran = desk_of_mistakes.here("run", "mine.yaml", "--bundle", old, "--resume", code=2)
     assert "apiVersion: expected 'scalecurve.dev/v1alpha1'" in ran.err
     assert "validation error" not in ran.err

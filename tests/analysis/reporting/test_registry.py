@@ -52,7 +52,7 @@ def test_the_core_works_without_the_models(folder: Path, tmp_path: Path):
     assert "recommend" not in shown.stdout
     refused = scalecurve(ABSENT + MAIN, "fit", folder)
     assert refused.returncode == 2
-    assert "No verb 'fit'" in refused.stderr
+    assert "'fit'" in refused.stderr
     written = scalecurve(ABSENT + MAIN, "report", folder, "--out", tmp_path, "--format", "md", "--format", "svg")
     assert written.returncode == 0, written.stderr
     page = (tmp_path / "report.md").read_text()

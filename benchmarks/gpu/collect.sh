@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Produces what docs/evidence/gpu shows of layouts, of explained GPT-2 and of nccl-tests, on one machine with two GPUs, and the study of
-# language models, on one GPU:
-#   benchmarks/gpu/collect.sh layouts|ddp|explain|nccltests|llm OUT-FOLDER
-# $SECONDS_LEFT bounds layouts and ddp; $ONLY: first words of the configurations that run, one a line; $NCCL_TESTS: its sources.
+# language models, the spread between machines, memory and batches predicted before their runs, on one GPU:
+#   benchmarks/gpu/collect.sh layouts|ddp|explain|nccltests|llm|between|memory|batches OUT-FOLDER
+# $SMALL=1 runs between, memory and batches with tiny models on CPUs, to try them.
+# $SECONDS_LEFT bounds layouts and ddp, $BUDGET llm, between, memory and batches.
+# $ONLY: first words of the configurations that run, one a line; $NCCL_TESTS: its sources.
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as it is.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -10,9 +12,21 @@ cd "$(dirname "$0")/../.."
 export PYTHONPATH="$PWD/api:$PWD/operator:$PWD/worker:$PWD/local:$PWD/analysis${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 here=benchmarks/gpu work=${WORK:-/tmp/scalecurve-evidence}
 mkdir -p "$work"
+small=()
+[ -z "${SMALL:-}" ] || small=(--overlay "$here/small.yaml")
 only=()
 [ -z "${ONLY:-}" ] || mapfile -t names <<< "$ONLY"
 [ -z "${ONLY:-}" ] || only=(--only "${names[@]}")
+
+bounded() { # arguments of run: within $BUDGET seconds of the stage; what is left runs in the next call
+    local left=$((${BUDGET:-520} - SECONDS))
+    timeout -s INT "$((left > 5 ? left : 5))" python3 -m scalecurve run "$@" --quiet -o md 2>&1
+}
+
+packed() { # name of a bundle
+    rm -f "$out/$1.zip"
+    python3 -m scalecurve pack "$work/$1" --out "$out/$1.zip"
+}
 
 versions() {
     nvidia-smi --query-gpu=index,name,uuid,driver_version,clocks.sm,temperature.gpu --format=csv
@@ -63,5 +77,44 @@ nccltests) # six collectives from 1 MiB to 1 GiB, our own measurement and nccl-t
     grep -o '"ncclTestsLeftOut[^]}]*' -r "$work/nccl-tests-beside" | head -3 | tee -a "$out/nccl-tests.txt"
     rm -f "$out/nccl-tests.zip"
     python3 -m scalecurve pack "$work/nccl-tests-beside" --out "$out/nccl-tests.zip" ;;
-*) echo "layouts, ddp, explain, nccltests or llm, not $stage" >&2; exit 2 ;;
+between) # three and a half minutes: a session of ResNet-50 and one of GPT-2 small; $BUNDLES: folder of packed bundles that get one more
+    uuid=$(nvidia-smi --query-gpu=uuid --format=csv,noheader || echo none)
+    for name in between-machines-resnet50 between-machines-gpt2-small; do
+        session=--resume
+        if [ -f "${BUNDLES:-}/$name.zip" ]; then
+            if python3 -m benchmarks.gpu.between_machines "$BUNDLES/$name.zip" | grep -q "$uuid"; then
+                echo "$uuid has a session in $name"
+                continue
+            fi
+            [ -d "$work/$name" ] || { python3 -m scalecurve unpack "$BUNDLES/$name.zip" --out "$work/$name" && session=--add-session; }
+        fi
+        bounded "$here/$name.yaml" "${small[@]}" --bundle "$work/$name" "$session" | tee "$out/$name.txt"
+        packed "$name"
+        python3 -m benchmarks.gpu.between_machines "$out/$name.zip" | tee -a "$out/$name.txt"
+    done ;;
+memory) # five minutes: predicted and measured peak of 12 configurations, and one that is refused; $PREDICTED: what was predicted elsewhere
+    predicted=${PREDICTED:-$out/memory-predicted.json}
+    files=("$here"/memory/{resnet50,gpt2-small,llama-1b}.yaml)
+    [ -f "$predicted" ] || python3 -m benchmarks.gpu.memory_error predict "${files[@]}" --out "$predicted"
+    python3 -m scalecurve run "${files[1]}" --overlay "$here/memory/too-large.yaml" --bundle "$work/memory-too-large" > "$out/memory-refused.txt" 2>&1
+    echo "exit code $?" | tee -a "$out/memory-refused.txt"
+    [ ! -e "$work/memory-too-large" ] || echo "memory-too-large has a bundle" | tee -a "$out/memory-refused.txt"
+    for name in resnet50 gpt2-small llama-1b; do
+        bounded "$here/memory/$name.yaml" "${small[@]}" --bundle "$work/memory-$name" --resume > "$out/memory-$name.txt"
+        packed "memory-$name"
+    done
+    python3 -m benchmarks.gpu.memory_error score "$predicted" "$out"/memory-*.zip | tee "$out/memory-error.md" ;;
+batches) # five minutes: two batches are measured, two larger ones predicted from them, recorded, run and scored; $MODELS: which
+    for model in ${MODELS:-resnet50 gpt2-small}; do
+        of=batches-$model
+        bounded "$here/$of.yaml" --overlay "$here/$of-measured.yaml" "${small[@]}" --bundle "$work/$of-measured" --resume |
+            tee "$out/$of-measured.txt"
+        [ -d "$work/$of" ] || python3 -m benchmarks.gpu.sealed_batches "$here/$of.yaml" "${small[@]}" --measured "$work/$of-measured" \
+            --record "$work/$of" 2>&1 | tee "$out/$of-predicted.txt"
+        bounded "$here/$of.yaml" "${small[@]}" --bundle "$work/$of" --resume | tee "$out/$of.txt"
+        python3 -m scalecurve predict "$work/$of" --score -o md 2>&1 | tee "$out/$of-score.txt"
+        packed "$of-measured"
+        packed "$of"
+    done ;;
+*) echo "layouts, ddp, explain, nccltests, llm, between, memory or batches, not $stage" >&2; exit 2 ;;
 esac

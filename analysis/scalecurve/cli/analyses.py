@@ -115,7 +115,8 @@ def compare(
     if comparison.points or output in ("json", "csv"):
         show([comparison.table()], output, {"pastThreshold": comparison.past_threshold}, first_lines)
     if not comparison.points:
-        fail(f"{before} and {after} have no measured point in common: nothing to compare", EXIT_INPUT)
+        why = f" ({'; '.join(first_lines)})" if first_lines else ""
+        fail(f"{before} and {after} have no measured point in common: nothing to compare{why}", EXIT_INPUT)
     sys.exit(EXIT_FAILED if comparison.past_threshold else 0)
 
 

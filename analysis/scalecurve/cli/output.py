@@ -116,12 +116,14 @@ def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None
 
 
 def show_or_end(tables: Sequence[Table], form: str, warnings: Sequence[str] = ()) -> None:
-    """Show tables; where none has a row, exit with code 2 and their notes in one line, without empty tables of text."""
+    """Show tables; where none has a row, exit with code 2, and with their notes and the warnings in one line."""
     filled = any(table.rows for table in tables)
     if filled or form in ("json", "csv"):
         show(tables, form, warnings=warnings)
     if not filled:
-        fail(" ".join(note for table in tables for note in table.notes) or "nothing to show", EXIT_INPUT)
+        why = f" ({'; '.join(warnings)})" if warnings else ""
+        notes = " ".join(note for table in tables for note in table.notes) or "nothing to show"
+        fail(f"{notes}{why}", EXIT_INPUT)
 
 
 def as_text(table: Table) -> str:

@@ -75,3 +75,12 @@ def test_a_very_long_matrix(desk: Desk):
     assert "at most 10000 trials" in desk.here("plan", beyond, code=2).err
     assert "at most 10000 trials" in desk.here("run", beyond, code=2).err
     assert not (desk.folder / "results").exists()
+
+
+def test_repetitions_that_decide_a_difference_on_published_repetitions_and_those_of_a_bundle(desk: Desk):
+    words = ("--difference", "2", "--difference", "0.5")
+    rows = desk.here("plan", desk.write(), *words, "-o", "json", code=0).json["decisive"]["rows"]
+    assert len(rows) == 2
+    for row in rows:
+        assert row["decides_0.5"] >= row["decides_2"] >= 2
+    assert "decisive" not in desk.here("plan", desk.write(), "-o", "json", code=0).json

@@ -1,6 +1,9 @@
 """``scalecurve plan FILE``."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,6 +11,10 @@ from scalecurve.cli.bundles import open_all
 from scalecurve.cli.device_memory import device_memory_gb
 from scalecurve.cli.output import Real, load_experiment, output_option, overlay_option, show
 from scalecurve.cli.search import candidates_of, planned_search
+
+if TYPE_CHECKING:
+    from scalecurve.bundle.open import Bundle
+    from scalecurve.render.table import Table
 
 
 def _startup() -> float:
@@ -33,6 +40,13 @@ def _startup() -> float:
     is_flag=True,
     help="Show what `run --search` would drop at once, and its rounds of trials, beside the full grid.",
 )
+@click.option(
+    "--difference",
+    "differences",
+    type=Real(min=0, min_open=True, max=50),
+    multiple=True,
+    help="Show how many repetitions decide a difference of so many percent. Repeatable.",
+)
 @overlay_option
 @output_option
 def command(
@@ -42,6 +56,7 @@ def command(
     earlier: Path | None,
     device: str | None,
     search: bool,
+    differences: tuple[float, ...],
     overlays: tuple[Path, ...],
     output: str,
 ) -> None:
@@ -59,4 +74,15 @@ def command(
     limit = device_memory_gb(device) or spec.resources.device_memory_gb
     laid_out = any(point.parallelism is not None for point in planned.plan.points)
     memory = memory_table(spec, limit) if laid_out or limit is not None else None
-    show((*planned.tables(), *([memory] if memory is not None else [])), output)
+    tables = [*planned.tables(), *([memory] if memory is not None else [])]
+    if differences:
+        tables.append(_decisive(differences, next(iter(bundles), None)))
+    show(tables, output)
+
+
+def _decisive(differences: tuple[float, ...], earlier: Bundle | None) -> Table:
+    from scalecurve.corpus.corpus_file import load_shipped
+    from scalecurve.planning.decisive import decisive_table, repetition_noise
+
+    changes = sorted({percent / 100 for percent in differences})
+    return decisive_table(changes, repetition_noise(load_shipped(), earlier))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, quantiles, stdev
 
 from scalecurve.corpus.noise import this_machine
 from scalecurve.corpus.schema import Corpus, PublishedPoint
@@ -39,6 +39,31 @@ class ErrorRates:
             f"With {self.repetitions} repetitions a machine at the threshold is refused in "
             f"{100 * self.false_alarms:.1f} %, one {below} ({self.draws:,} draws of published repetitions)"
         )
+
+
+@dataclass(frozen=True)
+class RepetitionSpread:
+    """Standard deviation of the logarithm of a run over the repetitions of a system: in ``points`` systems."""
+
+    points: int
+    median: float
+    ninetieth: float
+
+
+def repetition_spread(corpus: Corpus) -> RepetitionSpread | None:
+    """Find how far the repetitions of published systems differ.
+
+    Args:
+        corpus: Points with five or more runs are counted.
+
+    Returns:
+        The median and the 90th percentile over systems; None of fewer than two.
+    """
+    spreads = [stdev(map(math.log, rates)) for point in corpus.points if len(rates := _rates(point)) >= _LEAST_RUNS]
+    if len(spreads) < 2:
+        return None
+    tenths = quantiles(spreads, n=10, method="inclusive")
+    return RepetitionSpread(len(spreads), tenths[4], tenths[8])
 
 
 def refuses(rates: Sequence[float], threshold: float, level: float = LEVEL) -> bool | None:
@@ -90,13 +115,17 @@ def error_rates(repetitions: int, corpus: Corpus) -> ErrorRates:
 
 def _draws(point: PublishedPoint, repetitions: int) -> Iterator[tuple[list[float], float]]:
     """Runs in a row, and the mean of all of the point on the scale of logarithms."""
-    figures = [run.rate if run.rate is not None else run.relative for run in point.runs]
-    rates = [figure for figure in figures if figure is not None]
+    rates = _rates(point)
     if len(rates) < max(_LEAST_RUNS, repetitions + 2):
         return
     truth = math.exp(fmean(map(math.log, rates)))
     for begin in range(len(rates) - repetitions + 1):
         yield rates[begin : begin + repetitions], truth
+
+
+def _rates(point: PublishedPoint) -> list[float]:
+    figures = [run.rate if run.rate is not None else run.relative for run in point.runs]
+    return [figure for figure in figures if figure is not None]
 
 
 def _refused(runs: Sequence[float], truth: float, below: float) -> bool:

@@ -1,0 +1,53 @@
+"""How many repetitions decide a difference: fewer for larger ones and quieter machines, and right when drawn."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalecurve.planning.decisive import MOST, deciding, decisive_table, repetition_noise
+from scalecurve.statistics.comparison import detectable
+from scalecurve.statistics.spread import Spread
+from tests.analysis.corpus.published import corpus, published
+
+
+@given(change=st.floats(0.001, 0.2), sd=st.floats(1e-5, 0.05))
+def test_it_is_the_fewest_that_find_the_change(change: float, sd: float):
+    def smallest(number: int) -> float:
+        return detectable(Spread(2 * sd**2 / number, 2 * (number - 1))) or math.inf
+
+    number = deciding(change, sd)
+    if number is None:
+        assert smallest(MOST) > change
+        return
+    assert smallest(number) <= change
+    assert number == 2 or smallest(number - 1) > change
+
+
+@pytest.mark.parametrize(("change", "sd"), [(0.01, 0.005), (0.02, 0.02)])
+def test_the_change_is_found_in_four_of_five_experiments(change: float, sd: float):
+    number = deciding(change, sd)
+    assert number is not None
+    draw = np.random.default_rng(5)
+    before, after = (draw.normal(shift, sd, (4000, number)) for shift in (0.0, math.log1p(change)))
+    from scipy.stats import ttest_ind
+
+    found = ttest_ind(before, after, axis=1, equal_var=False).pvalue < 0.05
+    assert 0.75 < found.mean() < 0.95
+
+
+def test_evidence_is_the_median_and_the_noisiest_tenth_of_published_systems():
+    steady = [published(name, [1000, 1001, 1000, 1001, 1000]) for name in "ABCDEFGH"]
+    median, ninetieth = repetition_noise(corpus(*steady, published("I", [1000, 1100, 900, 1000, 1050])), None)
+    assert median.sd < 0.001 < ninetieth.sd
+    assert "9" in median.seen_in
+    assert (median.repetitions(0.05) or 0) < (ninetieth.repetitions(0.05) or 0)
+
+
+def test_a_corpus_without_repetitions_is_no_evidence():
+    assert repetition_noise(corpus(published("A", [1000.0])), None) == []
+    assert decisive_table([0.01], []).rows == ()

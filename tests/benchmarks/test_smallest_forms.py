@@ -32,7 +32,7 @@ class Smallest:
 FORMS = {
     "collective_regimes": Smallest(f"{BUNDLES}/h200/allreduce.zip --most 2", "ranges", MISSED_A_BAR),
     "corpus_import": Smallest("--points 3 --runs 2", "3 points, 6 runs"),
-    "corpus_intervals": Smallest("analysis/scalecurve/corpus/data/mlperf.corpus", "this machine, from the first 3"),
+    "corpus_intervals": Smallest("analysis/scalecurve/corpus/data/published.corpus", "this machine, from the first 3"),
     "coverage": Smallest("--draws 20 --from 8", "two kinds of runs"),
     "fidelity.engine_fidelity": Smallest("--quick --workers 1 --rounds 1 --arms plain engine", "resnet20 weak"),
     "fidelity.fidelity": Smallest("--quick --workers 1 --pairs 1", "resnet20 weak", MISSED_A_BAR),

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from scalecurve.cli import cli
 from scalecurve.corpus.corpus_file import read_corpus
+from tests.analysis.corpus.published_pages import TITAN, foundry, written
 from tests.analysis.corpus.synthetic_round import START, logs, write_bare, write_folder, write_zip
 
 FILES = {**logs(), **logs("16xH100", logged="throughput", figure=2.0, start=START + 9e6, runs=1)}
@@ -70,3 +71,19 @@ def test_what_cannot_be_imported_is_refused_in_one_line(tmp_path: Path) -> None:
         assert len(result.output.strip().splitlines()) == 1
     assert taken.read_text() == "mine"
     assert not into.exists()
+
+
+@pytest.mark.parametrize(
+    ("publisher", "page", "points"), [("llm-foundry", foundry({}), 1), ("torchtitan-benchmarks", TITAN, 4)]
+)
+@pytest.mark.parametrize("as_format", [True, False])
+def test_tables_of_a_publisher_become_a_corpus(
+    publisher: str, page: str, points: int, as_format: bool, tmp_path: Path
+) -> None:
+    path, into = written(tmp_path / "a.md", page.replace("{memory}", "80")), tmp_path / "a.corpus"
+    words = [path, "--format", publisher] if as_format else [publisher, path]
+    result = run("import", *words, "--into", into)
+    assert result.exit_code == 0, result.output
+    corpus = read_corpus(into)
+    assert [source.name for source in corpus.sources] == [publisher]
+    assert len(corpus.points) == points

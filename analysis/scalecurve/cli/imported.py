@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
-from scalecurve.cli.imported_corpus import MLPERF, import_corpus, repositories
+from scalecurve.cli.imported_corpus import PUBLISHERS, import_corpus, published
 from scalecurve.cli.output import fail, output_option, show
 from scalecurve_api.problem import printable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scalecurve.render.table import Table
 
 _LOGS = ("torchtitan", "megatron", "nemo", "maxtext")
-_FORMATS = ("csv", "json", "nccl-tests", "superbench", "cloudai", "mllog", "tensorboard", *_LOGS, MLPERF)
+_FORMATS = ("csv", "json", "nccl-tests", "superbench", "cloudai", "mllog", "tensorboard", *_LOGS, *PUBLISHERS)
 
 
 @click.command("import")
@@ -67,12 +67,14 @@ def command(
     tools. Nothing is guessed: a unit or a worker count that no source states is asked for.
 
     With mlperf as the first source, the others are repositories of MLPerf results (a checkout, a bare git repository or
-    an archive), and become one corpus of published points.
+    an archive), and become one corpus of published points. With llm-foundry or torchtitan-benchmarks they are checkouts
+    or bare repositories of these, or pages of them with tables.
     """
-    if paths := repositories(sources, form):
+    publisher, paths = published(sources, form)
+    if publisher:
         if facts or columns or units or factors or ignored:
-            fail(f"--set, --column, --unit, --factor, --ignore: not for {MLPERF}, whose logs state all", EXIT_INPUT)
-        import_corpus(paths, into, name, dry_run, output)
+            fail(f"--set, --column, --unit, --factor, --ignore: not for {publisher}, which states all", EXIT_INPUT)
+        import_corpus(publisher, paths, into, name, dry_run, output)
         return
     from scalecurve.curves.doubts import NOT_CHECKED
     from scalecurve.importing.columns import Statements

@@ -1,4 +1,4 @@
-"""``scalecurve import mlperf PATH... --into FILE.corpus``: repositories of published results as one corpus."""
+"""``scalecurve import PUBLISHER PATH... --into FILE.corpus``: what a publisher's repositories hold, as one corpus."""
 
 from __future__ import annotations
 
@@ -16,55 +16,61 @@ from scalecurve.cli.output import fail, show
 from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
-    from scalecurve.corpus.schema import Corpus, PublishedPoint
+    from scalecurve.corpus.schema import Corpus, Imported, PublishedPoint
     from scalecurve.render.table import Table
 
-MLPERF = "mlperf"
+MLPERF, LLM_FOUNDRY, TORCHTITAN = "mlperf", "llm-foundry", "torchtitan-benchmarks"
+PUBLISHERS = (MLPERF, LLM_FOUNDRY, TORCHTITAN)
+"""What may stand before the paths, and as `--format`."""
+Progress = Callable[[int], None]
 
 
-def repositories(sources: Sequence[Path], form: str | None) -> Sequence[Path]:
-    """The sources that are repositories of results: all or none.
+def published(sources: Sequence[Path], form: str | None) -> tuple[str, Sequence[Path]]:
+    """Find whose results the sources are.
 
     Args:
-        sources: As typed; the first may be the word ``mlperf``.
+        sources: As typed; the first may name a publisher.
         form: The format that was stated, if any.
 
     Returns:
-        The paths of the repositories; empty if the sources are of another format.
+        The publisher and the paths; empty if the sources are of another format.
     """
-    if form is None and str(sources[0]) == MLPERF and not sources[0].exists():
-        return sources[1:] or fail(f"{MLPERF}: expected the path of a results repository after it", EXIT_INPUT)
-    if form == MLPERF:
-        return sources
+    first = str(sources[0])
+    if form is None and first in PUBLISHERS and not sources[0].exists():
+        return first, sources[1:] or fail(f"{first}: expected the path of its repository after it", EXIT_INPUT)
+    if form in PUBLISHERS:
+        return form, sources
     if form is None and sources[0].is_dir():
         from scalecurve.corpus.results_repository import is_results_repository
 
-        return sources if is_results_repository(sources[0]) else ()
-    return ()
+        return (MLPERF, sources) if is_results_repository(sources[0]) else ("", ())
+    return "", ()
 
 
-def import_corpus(paths: Sequence[Path], into: Path, name: str | None, dry_run: bool, output: str) -> None:
-    """Read repositories of results and write one corpus.
+def import_corpus(
+    publisher: str, paths: Sequence[Path], into: Path, name: str | None, dry_run: bool, output: str
+) -> None:
+    """Read what a publisher's repositories hold and write one corpus.
 
     Args:
-        paths: Checkouts, bare git repositories, or archives.
+        publisher: One of ``PUBLISHERS``.
+        paths: Checkouts, bare git repositories, or (of MLPerf) archives and (of the others) pages.
         into: The file to write; it must not exist.
-        name: Name of the source, in place of that of its round; for one repository only.
+        name: Name of the source, in place of its own; for one path only.
         dry_run: Write nothing.
         output: Format of what is printed.
     """
     from scalecurve.corpus.copies import joined
     from scalecurve.corpus.corpus_file import write_corpus
-    from scalecurve.corpus.mlperf_points import import_results
     from scalecurve.corpus.schema import CorpusError
 
     if name and len(paths) > 1:
-        fail(f"--name {name}: expected one results repository, got {len(paths)}", EXIT_INPUT)
+        fail(f"--name {name}: expected one path, got {len(paths)}", EXIT_INPUT)
     if not dry_run and (into.exists() or into.is_symlink()):
         fail(f"{into}: exists; choose another --into", EXIT_INPUT)
     try:
         with _progress() as progress:
-            imports = [import_results(path, name, progress) for path in paths]
+            imports = [_read(publisher, path, name, progress) for path in paths]
         corpus, copies = joined(each.corpus for each in imports)
         if not dry_run:
             write_corpus(corpus, into)
@@ -84,8 +90,18 @@ def import_corpus(paths: Sequence[Path], into: Path, name: str | None, dry_run: 
         click.echo("\n".join(map(printable, ["", *notes, *sources, done])))
 
 
+def _read(publisher: str, path: Path, name: str | None, progress: Progress | None) -> Imported:
+    from scalecurve.corpus.llm_foundry import import_llm_foundry
+    from scalecurve.corpus.mlperf_points import import_results
+    from scalecurve.corpus.torchtitan_tables import import_torchtitan
+
+    if publisher == MLPERF:
+        return import_results(path, name, progress)
+    return (import_llm_foundry if publisher == LLM_FOUNDRY else import_torchtitan)(path, name or publisher)
+
+
 @contextmanager
-def _progress() -> Iterator[Callable[[int], None] | None]:
+def _progress() -> Iterator[Progress | None]:
     """Show the number of logs that were read on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None

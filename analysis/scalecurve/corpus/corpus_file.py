@@ -17,7 +17,7 @@ from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, Publis
 from scalecurve_api.files import write_atomic
 
 SUFFIX = ".corpus"
-SHIPPED = "mlperf.corpus"
+SHIPPED = "published.corpus"
 _VERSION = 1
 _VERSION_KEY, _SOURCES_KEY = b"scalecurve.corpus", b"scalecurve.sources"
 _MAX_BYTES = 256 << 20
@@ -98,7 +98,7 @@ def read_corpus(path: Path) -> Corpus:
 
 @cache
 def load_shipped() -> Corpus:
-    """Read the corpus that comes with ScaleCurve: the results of MLPerf Training 4.0 and 5.0."""
+    """Read the corpus that comes with ScaleCurve; THIRD_PARTY_NOTICES.md names its sources."""
     data = (files("scalecurve.corpus") / "data" / SHIPPED).read_bytes()
     return _corpus(data, SHIPPED)
 

@@ -13,12 +13,13 @@ from scalecurve.corpus.device_names import device_name
 from scalecurve.corpus.mlperf_run import LoggedRun, read_log
 from scalecurve.corpus.mlperf_units import Rate, rate_of
 from scalecurve.corpus.results_member import ResultFile, Selection
-from scalecurve.corpus.results_repository import members, origin
+from scalecurve.corpus.results_repository import members, origin, spdx_id
 from scalecurve.corpus.schema import (
     NOT_STATED,
     SAMPLES,
     Corpus,
     CorpusError,
+    Imported,
     PublishedPoint,
     PublishedRun,
     PublishedSource,
@@ -29,7 +30,6 @@ _MOST_TEXT = 300
 _MOST_SCALING = 10
 _MOST_LINES = 20
 _VERSIONS = re.compile(r"(cuda|cudnn|nccl|rocm|driver|torch|jax|mofed)", re.IGNORECASE)
-_LICENSES = (("Apache License", "Apache-2.0"), ("MIT License", "MIT"), ("BSD 3-Clause", "BSD-3-Clause"))
 Progress = Callable[[int], None]
 _Key = tuple[str, str, str]
 _Logs = dict[_Key, list[LoggedRun]]
@@ -37,15 +37,6 @@ _Logs = dict[_Key, list[LoggedRun]]
 
 _POWER = re.compile(r"-(?:ac|dc)-power$")
 """What a submitter's second folder ends in, with runs whose power was measured: another system, no other submitter."""
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A corpus of a repository, and in ``notes`` a line for all that was skipped, refused or named twice."""
-
-    corpus: Corpus
-    notes: tuple[str, ...]
-    runs: int
 
 
 @dataclass(frozen=True)
@@ -78,7 +69,7 @@ def import_results(path: Path, name: str | None = None, progress: Progress | Non
     spdx, count = NOT_STATED, 0
     for member in members(path, selection):
         if not member.submitter:
-            spdx = _license(member.data)
+            spdx = spdx_id(member.data)
         elif not member.benchmark:
             systems[member.submitter, member.system] = _system(member)
         elif member.is_scaling:
@@ -118,11 +109,6 @@ def _scaling(member: ResultFile, selection: Selection) -> float | None:
         return factor
     selection.skip(member.name, f"scaling_factor: expected a number from 1 to {_MOST_SCALING}")
     return None
-
-
-def _license(data: bytes) -> str:
-    text = " ".join(data[:4000].decode("utf-8", "replace").split())
-    return next((spdx for words, spdx in _LICENSES if words in text), NOT_STATED)
 
 
 def _system(member: ResultFile) -> _System | str:

@@ -14,6 +14,12 @@ from scalecurve.corpus.schema import NOT_STATED, CorpusError
 _ROUND = re.compile(r"training_results_v(\d+\.\d+)")
 # A repository of others: none of its settings may start a program, and no object is fetched.
 _GIT = ("git", "-c", "protocol.allow=never", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_LICENSES = (
+    ("Apache License", "Apache-2.0"),
+    ("MIT License", "MIT"),
+    ("BSD 3-Clause", "BSD-3-Clause"),
+    ("Neither the name of the copyright holder nor", "BSD-3-Clause"),
+)
 _GIT_ENVIRONMENT = {"GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
 
@@ -76,6 +82,50 @@ def origin(path: Path) -> RepositoryOrigin:
         return RepositoryOrigin(path.name.partition(".")[0], path.name, NOT_STATED, revision)
     url = f"https://github.com/mlcommons/{published[0]}"
     return RepositoryOrigin(f"mlperf-{published[1]}", f"MLPerf Training {published[1]}, results", url, revision)
+
+
+def text_files(path: Path, folder: str, suffix: str) -> dict[str, bytes]:
+    """The files directly in one folder of a checkout or bare repository, by name.
+
+    Args:
+        path: The repository.
+        folder: Relative to its root.
+        suffix: What their names end in.
+
+    Raises:
+        CorpusError: the path is no folder, or a file cannot be read.
+    """
+    if not path.is_dir():
+        raise CorpusError(f"{path}: no such file or folder")
+    if _is_git_folder(path):
+        names = _git(path, "ls-tree", "-z", "--name-only", "HEAD", f"{folder}/", check=False).decode().split("\0")
+        return {Path(name).name: _git(path, "show", f"HEAD:{name}") for name in names if name.endswith(suffix)}
+    if not (path / folder).is_dir():
+        return {}
+    try:
+        files = [Path(entry.path) for entry in _entries(path / folder) if entry.is_file(follow_symlinks=False)]
+        return {file.name: file.read_bytes() for file in files if file.suffix == suffix}
+    except OSError as error:
+        raise CorpusError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
+
+
+def license_of(path: Path) -> str:
+    """The SPDX id of the license file at the root of a checkout or bare repository; ``not stated`` without one."""
+    for name in ("LICENSE", "LICENSE.md", "LICENSE.txt"):
+        if _is_git_folder(path):
+            data = _git(path, "show", f"HEAD:{name}", check=False)
+        else:
+            file = path / name
+            data = file.read_bytes() if file.is_file() and not file.is_symlink() else b""
+        if data:
+            return spdx_id(data)
+    return NOT_STATED
+
+
+def spdx_id(data: bytes) -> str:
+    """The SPDX id of a license's text; ``not stated`` of one that is not known."""
+    text = " ".join(data[:4000].decode("utf-8", "replace").split())
+    return next((spdx for words, spdx in _LICENSES if words in text), NOT_STATED)
 
 
 def _is_git_folder(path: Path) -> bool:

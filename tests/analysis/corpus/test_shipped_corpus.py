@@ -29,6 +29,8 @@ def test_its_source_and_license_are_stated() -> None:
     assert [(source.name, source.license) for source in sources] == [
         ("mlperf-4.0", "Apache-2.0"),
         ("mlperf-5.0", "Apache-2.0"),
+        ("llm-foundry", "Apache-2.0"),
+        ("torchtitan-benchmarks", "BSD-3-Clause"),
     ]
     for source in sources:
         assert source.url.startswith("https://")
@@ -37,16 +39,33 @@ def test_its_source_and_license_are_stated() -> None:
 
 def test_every_point_is_consistent() -> None:
     for point in load_shipped().points:
-        assert point.source in ("mlperf-4.0", "mlperf-5.0")
         assert point.workers == point.nodes * point.devices_per_node
         assert bool(point.unit) != bool(point.reason)
         assert bool(point.unit) == bool(point.rates) == bool(point.basis)
+        if not point.source.startswith("mlperf"):
+            assert len(point.runs) == 1
+            assert point.parameters
+            continue
         starts = [run.started_at for run in point.runs]
         assert None not in starts
         assert starts == sorted(starts, key=lambda start: start or 0)
         for run in point.runs:
             assert run.rate is None or run.relative is None
             assert run.rate is None or run.progress is None or 0.75 < run.rate / run.progress < 4 / 3
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "per_device"),
+    [
+        # rows of their pages, read by eye
+        ("mpt-7b", "H100", {512: 9670, 256: 10119, 128: 10475}),
+        ("llama3.1-8b", "H200", {32: 10938, 64: 10753}),
+    ],
+)
+def test_rates_are_those_of_the_published_tables(model: str, device: str, per_device: dict[int, int]) -> None:
+    points = [p for p in load_shipped().points if (p.benchmark, p.device) == (model, device)]
+    found = {p.workers: int(p.rates[0] / p.workers) for p in points if p.workers in per_device}
+    assert found == per_device
 
 
 def test_figures_of_one_device_have_no_unit() -> None:

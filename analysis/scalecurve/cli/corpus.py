@@ -137,6 +137,7 @@ def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved:
     from scalecurve.corpus.comparable import own_points
     from scalecurve.corpus.standing import standings
     from scalecurve.corpus.tables import comparable_table, standing_table
+    from scalecurve.corpus.utilization import utilization_standings, utilization_table
     from scalecurve.curves.compute import scaling
 
     corpus = corpus_named(name)
@@ -146,8 +147,9 @@ def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved:
     if not points:
         fail(f"{', '.join(map(str, paths))}: no point with a throughput counts", EXIT_INPUT)
     found = standings(points, corpus)
+    of_size = utilization_standings(points, corpus)
     show(
-        [standing_table(found, corpus.sources), comparable_table(found)],
+        [standing_table(found, corpus.sources), comparable_table(found), utilization_table(of_size)],
         output,
         None,
         doubts(bundles, include_unproved),

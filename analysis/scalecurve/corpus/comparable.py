@@ -17,6 +17,9 @@ from scalecurve.curves.results import ScalingResult
 from scalecurve.hardware.names import folded
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
+from scalecurve_api.programs.mesh_rules import sequence_length
+from scalecurve_api.programs.training import TrainingWorkload
+from scalecurve_api.programs.workload import Workload
 from scalecurve_api.text import count
 
 BATCH_FACTOR = 2.0
@@ -37,6 +40,9 @@ class OwnPoint:
     precision: str | None
     batch_per_device: float | None
     per_device: Mapping[str, Estimate]
+    parameters: float | None = None
+    sequence_length: float | None = None
+    mfu: Estimate | None = None
 
     @property
     def named(self) -> str:
@@ -74,7 +80,7 @@ def own_points(
         for shown in series.measured:
             found = records.get((series.bundle, series.name, shown.point.name))
             if found is not None and (include_unproved or not shown.doubts):
-                own = _own(series.bundle, series.name, series.sample_unit, found, model)
+                own = _own(series.bundle, series.name, series.sample_unit, found, model, shown.mfu)
                 points += [own] if own is not None else []
     return tuple(points)
 
@@ -133,7 +139,9 @@ def published_name(model: str) -> str:
     return _MODELS.get(folded(model), folded(model))
 
 
-def _own(bundle: str, series: str, unit: str, measured: MeasuredPoint, model: str) -> OwnPoint | None:
+def _own(
+    bundle: str, series: str, unit: str, measured: MeasuredPoint, model: str, mfu: Estimate | None
+) -> OwnPoint | None:
     record = measured.timed[0] if measured.timed else None
     devices = {device_name(rank.device_name) for each in measured.timed for rank in each.topology}
     if record is None or len(devices) != 1:
@@ -147,7 +155,13 @@ def _own(bundle: str, series: str, unit: str, measured: MeasuredPoint, model: st
         bundle, series, point.workers, point.nodes, devices.pop(), model or str(workload.model or ""),
         str(workload.precision) if workload.precision else None,
         point.global_batch / point.workers if point.global_batch else None, rates,
+        record.parameters, tokens_in_sequence(workload) if unit == "tokens" else None, mfu,
     )  # fmt: skip
+
+
+def tokens_in_sequence(workload: Workload) -> int | None:
+    """Tokens of one sequence of a built-in language model; None of a program of the user's."""
+    return sequence_length(workload) if isinstance(workload, TrainingWorkload) else None
 
 
 def _apart(measured: OwnPoint, point: PublishedPoint) -> list[str]:
@@ -162,7 +176,12 @@ def _apart(measured: OwnPoint, point: PublishedPoint) -> list[str]:
     if measured.precision and point.precision and folded(measured.precision) != folded(point.precision):
         apart.append(f"your precision is {measured.precision}")
     mine, theirs = measured.batch_per_device, point.batch_per_device
-    if mine and theirs and not 1 / BATCH_FACTOR <= mine / theirs <= BATCH_FACTOR:
+    if (
+        _same_model(measured.model, point.benchmark)
+        and mine
+        and theirs
+        and not 1 / BATCH_FACTOR <= mine / theirs <= BATCH_FACTOR
+    ):
         apart.append(f"your batch per device is {mine:g}, theirs {theirs:g}")
     return apart
 
@@ -183,8 +202,10 @@ def _differing(measured: OwnPoint, point: PublishedPoint) -> tuple[str, ...]:
 
 
 def _distance(measured: OwnPoint, point: PublishedPoint) -> float:
-    """Of points that miss as many conditions: the same model counts most, then the device, then the size."""
-    model = 0 if _same_model(measured.model, point.benchmark) else 4
+    """Of points that miss as many conditions: the model counts most, then its size, the device, and the devices."""
+    sizes = (measured.parameters or 0, point.parameters or 0)
+    alike = min(sizes) > 0 and max(sizes) <= BATCH_FACTOR * min(sizes)
+    model = 0 if _same_model(measured.model, point.benchmark) else 3 if alike else 4
     return model + (0 if measured.device == point.device else 2) + abs(measured.workers - point.workers) / point.workers
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle
+from scalecurve.corpus.comparable import OwnPoint, own_points
 from scalecurve.corpus.device_names import device_name
 from scalecurve.corpus.schema import SAMPLES, TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
-from scalecurve.curves.compute import believable
+from scalecurve.curves.compute import believable, scaling
 from scalecurve_api.record.trial_record import TrialRecord
 
 
@@ -24,11 +25,20 @@ def corpus_of(bundle: Bundle, submitter: str, day: str) -> Corpus:
     Raises:
         CorpusError: nothing was measured, or a point states no model.
     """
+    counted = believable(bundle)
+    every = measure(counted)
+    known = {(own.series, own.workers, own.nodes): own for own in own_points(scaling([counted]), every)}
     points = [
-        _point(measured, series.sample_unit, submitter, bundle.label)
-        for series in measure(believable(bundle))
-        for measured in series.points
-        if measured.timed
+        _point(
+            each,
+            series.sample_unit,
+            submitter,
+            bundle.label,
+            known.get((series.name, each.point.workers, each.point.nodes)),
+        )
+        for series in every
+        for each in series.points
+        if each.timed
     ]
     if not points:
         raise CorpusError(f"{bundle.path}: no point counts, so there is nothing to add")
@@ -36,7 +46,7 @@ def corpus_of(bundle: Bundle, submitter: str, day: str) -> Corpus:
     return Corpus((source,), tuple(points))
 
 
-def _point(measured: MeasuredPoint, unit: str, submitter: str, name: str) -> PublishedPoint:
+def _point(measured: MeasuredPoint, unit: str, submitter: str, name: str, known: OwnPoint | None) -> PublishedPoint:
     record, point = measured.timed[0], measured.point
     devices = {device_name(rank.device_name) for each in measured.timed for rank in each.topology}
     if len(devices) != 1 or not record.trial.workload.model:
@@ -63,6 +73,9 @@ def _point(measured: MeasuredPoint, unit: str, submitter: str, name: str) -> Pub
         reason="",
         basis="ScaleCurve's timed windows",
         runs=tuple(PublishedRun(_started(one), None, rate) for one, rate in zip(measured.timed, rates, strict=True)),
+        parameters=record.parameters,
+        sequence_length=int(known.sequence_length) if known and known.sequence_length else None,
+        mfu=known.mfu.value if known and known.mfu else None,
     )
 
 

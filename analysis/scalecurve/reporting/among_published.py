@@ -2,8 +2,9 @@
 
 from scalecurve.corpus.comparable import own_points
 from scalecurve.corpus.schema import Corpus
-from scalecurve.corpus.standing import PublishedStanding, standings
+from scalecurve.corpus.standing import LEAST_POINTS, PublishedStanding, standings
 from scalecurve.corpus.tables import comparable_table, standing_table
+from scalecurve.corpus.utilization import UtilizationStanding, utilization_standings, utilization_table
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body
 
@@ -33,6 +34,19 @@ def judged(findings: Findings) -> tuple[PublishedStanding, ...]:
     return tuple(standing for standing in standings(points, shipped()) if not standing.refused)
 
 
+def utilizations(findings: Findings) -> tuple[UtilizationStanding, ...]:
+    """Find the points with enough published MFUs of about their size beside them; who published them is in the table.
+
+    Args:
+        findings: The results of every analysis.
+
+    Returns:
+        Their standings, in the order of the curves.
+    """
+    points = own_points(findings.curves, findings.measured, include_unproved=findings.include_unproved)
+    return tuple(each for each in utilization_standings(points, shipped()) if len(each.others) >= LEAST_POINTS)
+
+
 def beside_published(findings: Findings) -> str:
     """Say how the largest judged point stands.
 
@@ -53,12 +67,13 @@ def published_section(findings: Findings) -> Body:
         findings: The results of every analysis.
 
     Returns:
-        Tables, and how they were made; empty where no point is judged.
+        Tables, and how they were made; empty where nothing is comparable.
     """
-    shown = findings.once(judged)
+    shown, of_size = findings.once(judged), findings.once(utilizations)
+    beside = (utilization_table(of_size),) if of_size else ()
     if not shown:
-        return Body()
+        return Body(beside)
     used = {each.point.source for standing in shown for each in standing.others}
     sources = [source for source in shipped().sources if source.name in used]
     method = _METHOD.format(sources=", ".join(f"{source.title} ({source.license})" for source in sources))
-    return Body((standing_table(shown, sources), comparable_table(shown)), methods=(method,))
+    return Body((standing_table(shown, sources), comparable_table(shown), *beside), methods=(method,))

@@ -23,12 +23,16 @@ def published(
     batch: int | None = 2048,
     precision: str | None = None,
     unit: str | None = SAMPLES,
+    parameters: float | None = None,
+    length: int | None = None,
+    mfu: float | None = None,
 ) -> PublishedPoint:
     """A point with a run for each rate per device."""
     runs = tuple(PublishedRun(at + rate, 10.0, rate * workers if unit else None) for at, rate in enumerate(per_device))
     return PublishedPoint(
         "round", submitter, system, benchmark, device, nodes, workers // nodes, workers, batch, precision,
         "framework 1.0", "a switch", unit, "" if unit else "no unit", "step time", runs,
+        (), parameters, length, mfu,
     )  # fmt: skip
 
 
@@ -52,7 +56,14 @@ def own(
     nodes: int = 1,
     batch: float | None = 256,
     precision: str | None = "bf16",
+    parameters: float | None = None,
+    length: int | None = None,
+    mfu: float | None = None,
 ) -> OwnPoint:
     """A measured point with its rate per device and half interval."""
     estimate = Estimate(rate, rate - half, rate + half, 0.95, Method.REPETITIONS, 3)
-    return OwnPoint("mine", "weak", workers, nodes, device, model, precision, batch, {SAMPLES: estimate})
+    share = None if mfu is None else Estimate(mfu, mfu, mfu, 0.95, Method.REPETITIONS, 3)
+    return OwnPoint(
+        "mine", "weak", workers, nodes, device, model, precision, batch, {SAMPLES: estimate},
+        parameters, length, share,
+    )  # fmt: skip

@@ -71,6 +71,14 @@ def test_the_nearest_points_say_what_they_miss(mine, said):
     assert said in missed
 
 
+def test_a_model_of_its_size_is_nearer_than_another():
+    line = nearest(
+        own(model="llama", batch=1, parameters=1.2e9),
+        corpus(published(benchmark="unet3d"), published(benchmark="mpt-1b", parameters=1.3e9)),
+    )
+    assert "mpt-1b" in line
+
+
 def test_a_corpus_without_a_proved_unit_has_nothing_near():
     assert "proved unit" in nearest(own(), corpus(published(unit=None)))
 

@@ -2,12 +2,13 @@
 
     PYTHONPATH=api:worker python -m benchmarks.fidelity.fidelity --out fidelity.json
 
-For each worker count one torchrun starts; inside it every configuration runs the torch program under the harness
-and ``plain_ddp.py`` in turns, on fresh models, in the order A B, B A, A B. Both use the same model definitions,
-precision, memory format and optimizer. ``--strategies`` does so for FSDP2 by block, HSDP, activation checkpointing and
-DDP of GPT-2, against ``plain_fsdp.py``. The harness pays for its windows, journal, metrics, checks and GPU samples;
-the plain loop is timed once over as many steps. Each pair is written as soon as it is measured, so a configuration that
-fails or runs out of time keeps those that it has, and the others still run.
+For each worker count one torchrun starts; inside it every configuration runs the torch program under the harness and
+``plain_ddp.py`` in turns, on fresh models, in the order A B, B A, A B. Both use the same model definitions,
+precision, memory format and optimizer. ``--strategies`` does so for FSDP2 by block, HSDP, activation checkpointing
+and DDP of GPT-2, against ``plain_fsdp.py``, ``--llama`` for a Llama of a billion parameters, recomputed. The harness
+pays for its windows, journal, metrics, checks and GPU samples; the plain loop is timed once over as many steps. Each
+pair is written as soon as it is measured, so a configuration that fails or runs out of time keeps those that it has,
+and the others still run.
 ``engine_fidelity.py`` compares the whole of ``scalecurve run``.
 """
 
@@ -27,6 +28,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from benchmarks.fidelity.equivalence import overhead
 
 BAR = 0.995
 WARMUP = 20
@@ -89,6 +92,13 @@ def strategies(workers: int, cpu: bool) -> list[Configuration]:
     return found
 
 
+def llama(workers: int, cpu: bool) -> list[Configuration]:
+    """A Llama of a billion parameters under DDP, its blocks recomputed; with ``cpu`` a tiny one."""
+    model, batch, steps = ("llama_tiny", 4, 10) if cpu else ("llama_1b", 4, 12)
+    name = f"{model} recomputed {batch} x {workers}"
+    return [Configuration(name, model, workers, batch, steps, windows=2 if cpu else 3, checkpointing="full")]
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--workers", type=int, nargs="+", default=None, help="left out: 1, 2, 4 as far as GPUs go")
@@ -96,6 +106,9 @@ def main() -> int:
     arguments.add_argument("--quick", action="store_true", help="a tiny model on CPUs, to try the script")
     arguments.add_argument("--compile", action="store_true", help="the compiled models only")
     arguments.add_argument("--strategies", action="store_true", help="GPT-2 under FSDP2, HSDP and DDP instead")
+    arguments.add_argument("--llama", action="store_true", help="a Llama with recomputed blocks instead")
+    arguments.add_argument("--batch", type=int, help="of each worker, instead of the configuration's")
+    arguments.add_argument("--steps", type=int, help="of a window, instead of the configuration's")
     arguments.add_argument("--exposed", action="store_true", help="alternate with no-communication windows too")
     arguments.add_argument("--only", nargs="+", default=[""], help="only configurations whose names begin so")
     arguments.add_argument("--one-window", action="store_true", help="as many steps, in one window")
@@ -110,8 +123,11 @@ def main() -> int:
     choose = quick if given.quick else compiled if given.compile else configurations
     rows: list[dict[str, Any]] = []
     for workers in given.workers or default_workers(given.quick):
-        chosen = strategies(workers, given.quick) if given.strategies else choose(workers)
-        wanted = [each for each in chosen if each.name.startswith(tuple(given.only))]
+        if given.strategies or given.llama:
+            chosen = (llama if given.llama else strategies)(workers, given.quick)
+        else:
+            chosen = choose(workers)
+        wanted = [resized(each, given.batch, given.steps) for each in chosen if each.name.startswith(tuple(given.only))]
         if given.one_window:
             wanted = [replace(each, steps=each.steps * each.windows, windows=1) for each in wanted]
         for row in run_workers(wanted, workers, given):
@@ -122,6 +138,14 @@ def main() -> int:
     print(table(rows))
     met = all("error" not in row and row["ratio_median"] >= BAR for row in rows)
     return 0 if met or given.quick else 1
+
+
+def resized(configuration: Configuration, batch: int | None, steps: int | None) -> Configuration:
+    """The configuration with another batch of each worker, and other windows."""
+    if batch is not None:
+        name = f"{configuration.name.rsplit(' ', 3)[0]} {batch} x {configuration.workers}"
+        configuration = replace(configuration, name=name, batch=batch)
+    return configuration if steps is None else replace(configuration, steps=steps)
 
 
 def default_workers(cpu: bool) -> list[int]:
@@ -231,6 +255,7 @@ def result(
     import torch
 
     ratios = [ours / theirs for ours, theirs in zip(harness, plain, strict=True)]
+    bounds = overhead(ratios)
     return {
         **asdict(configuration),
         "plain": list(plain),
@@ -239,6 +264,7 @@ def result(
         "harness_median": statistics.median(harness),
         "ratios": ratios,
         "ratio_median": statistics.median(ratios),
+        **({"overhead": asdict(bounds)} if bounds else {}),
         "seconds": seconds,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "torch": torch.__version__,
@@ -247,10 +273,11 @@ def result(
 
 def run_plain(configuration: Configuration, fixed: bool, device: Any) -> float:
     from benchmarks.fidelity.plain_ddp import POOL, measure
-    from benchmarks.fidelity.plain_fsdp import sharded
+    from benchmarks.fidelity.plain_fsdp import replicated, sharded
 
     steps, fsdp = configuration.steps * configuration.windows, configuration.strategy == "fsdp"
     recomputed = configuration.checkpointing == "full"
+    wrap = replicated(device) if recomputed else None
     return measure(
         configuration.model,
         configuration.batch,
@@ -259,7 +286,7 @@ def run_plain(configuration: Configuration, fixed: bool, device: Any) -> float:
         device,
         configuration.compiled,
         1 if fixed else POOL,
-        sharded(device, configuration.workers, configuration.shard, recomputed) if fsdp else None,
+        sharded(device, configuration.workers, configuration.shard, recomputed) if fsdp else wrap,
         autocast=not fsdp,
     )
 
@@ -343,7 +370,7 @@ def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    lines = [f"{'configuration':<28}{'plain/s':>12}{'harness/s':>12}{'ratio':>9}  of pairs"]
+    lines = [f"{'configuration':<28}{'plain/s':>12}{'harness/s':>12}{'ratio':>9}  of pairs; overhead at most (95 %)"]
     for row in rows:
         if "error" in row:
             lines.append(f"{row['name']:<28}  failed: {row['error']}")
@@ -351,7 +378,9 @@ def table(rows: list[dict[str, Any]]) -> str:
             continue
         pairs = " ".join(f"{ratio:.4f}" for ratio in row["ratios"])
         numbers = f"{row['plain_median']:>12,.1f}{row['harness_median']:>12,.1f}{row['ratio_median']:>9.4f}"
-        lines.append(f"{row['name']:<28}{numbers}  {pairs}")
+        bound = row.get("overhead")
+        upper = f"; {bound['upper']:.2%}{', equivalent' if bound['equivalent'] else ''}" if bound else ""
+        lines.append(f"{row['name']:<28}{numbers}  {pairs}{upper}")
     return "\n".join(lines)
 
 

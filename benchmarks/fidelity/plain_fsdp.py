@@ -10,6 +10,7 @@ from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.fidelity.plain_ddp import Wrap
 
@@ -29,5 +30,18 @@ def sharded(device: torch.device, workers: int, shard: int = 0, full_checkpointi
             fully_shard(blocks[index], mesh=mesh, mp_policy=policy)
         fully_shard(model, mesh=mesh, mp_policy=policy)
         return model
+
+    return wrap
+
+
+def replicated(device: torch.device) -> Wrap:
+    """DDP, with the blocks of the model recomputed."""
+
+    def wrap(model: nn.Module) -> nn.Module:
+        blocks = model.get_submodule("blocks")
+        assert isinstance(blocks, nn.Sequential | nn.ModuleList)
+        for index, block in enumerate(blocks):
+            blocks[index] = checkpoint_wrapper(block)
+        return DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
 
     return wrap

@@ -94,9 +94,13 @@ class Plain:
         self.enter = memory.pause
         self._trainer = trainer
         self._memory = memory
+        self._note_held()
 
     def leave(self) -> None:
         """Note how much memory the second model holds beside the measured one, which then runs again."""
         self._trainer.optimizer.zero_grad(set_to_none=True)
-        self._memory.beside = sum(each.nbytes for each in state_tensors(self._trainer.wrapped))
+        self._note_held()
         self._memory.resume()
+
+    def _note_held(self) -> None:
+        self._memory.beside = sum(each.nbytes for each in state_tensors(self._trainer.wrapped))

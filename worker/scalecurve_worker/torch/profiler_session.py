@@ -16,6 +16,12 @@ from torch.autograd.profiler import profile
 _BYTES = {"double": 8, "long": 8, "long int": 8, "c10::Half": 2, "c10::BFloat16": 2, "short": 2}
 _BYTES |= {"unsigned char": 1, "signed char": 1, "bool": 1, "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1}
 
+PROGRAMS_OWN = "the program profiles itself"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
 
 def tensor_list_bytes(event: Any) -> int:
     """Bytes of the tensors that an event was handed, in a session with ``record_shapes``."""
@@ -28,9 +34,11 @@ class ProfilerSession:
 
     A process that exits while it is profiled ends with a segmentation fault (torch 2.14), whatever it died of: an
     exception of the program would look like a crash of torch. So a session ends before the interpreter does.
+    ``problem`` says why the last session has no events; None where it has.
     """
 
     def __init__(self) -> None:
+        self.problem: str | None = None
         self._profiler: Any = None  # torch leaves it without types
         self._thread = 0
 
@@ -38,13 +46,16 @@ class ProfilerSession:
         """Start ``torch.autograd.profiler.profile``, unless the program profiles itself."""
         if _profiler_enabled():
             # Since torch 2.14 a second session is no error: it cancels the first.
+            self.problem = PROGRAMS_OWN
             return
         os.environ.setdefault("KINETO_LOG_LEVEL", "5")
         try:
             profiler: Any = profile(**options)
             profiler.__enter__()
-        except (RuntimeError, AssertionError):
+        except (RuntimeError, AssertionError) as error:
+            self.problem = f"the profiler did not start: {_first_line(error)}"
             return
+        self.problem = None
         self._profiler, self._thread = profiler, threading.get_ident()
         atexit.register(self._end_at_exit)
 
@@ -60,14 +71,18 @@ class ProfilerSession:
         cancelled = not _profiler_enabled()
         try:
             profiler.__exit__(None, None, None)
-        except (RuntimeError, AssertionError):
+        except (RuntimeError, AssertionError) as error:
+            self.problem = PROGRAMS_OWN if cancelled else f"the profiler failed: {_first_line(error)}"
             return None
         if cancelled:
+            self.problem = PROGRAMS_OWN
             return None
         results = profiler.kineto_results
         if save is not None and results is not None:
             results.save(str(save))
         events: Iterable[Any] | None = None if results is None else results.events()
+        if events is None:
+            self.problem = "the profiler has no results"
         return events
 
     def _end_at_exit(self) -> None:

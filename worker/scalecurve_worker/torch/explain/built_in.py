@@ -9,7 +9,7 @@ from scalecurve_worker.sdk.explainer import Explainer
 from scalecurve_worker.sdk.sections import Sections
 from scalecurve_worker.torch.explain.sections import watch_communication, watch_copies
 from scalecurve_worker.torch.explain.step_flops import compiles
-from scalecurve_worker.torch.explain.trace import METHOD, Trace, least
+from scalecurve_worker.torch.explain.trace import METHOD, Trace, least, why_unmeasured
 from scalecurve_worker.torch.training import Trainer
 
 
@@ -66,6 +66,12 @@ class BuiltInExplainer(TracingExplainer):
 
     def explain(self, facts: Facts, communicator: Communicator) -> None:
         super().explain(facts, communicator)
-        if self._exposes and (share := least(communicator, self._trace.share)) is not None:
+        if not self._exposes:
+            return
+        if (share := least(communicator, self._trace.share)) is not None:
             facts.exposed_share, facts.exposed_method = share, METHOD
             facts.options["exposedCommunication"] = f"traced: {self._trainer.wrapped.unexposed}"
+        if problem := why_unmeasured(communicator, self._trace.problem):
+            facts.options["exposedCommunication"] = (
+                f"not measured: {self._trainer.wrapped.unexposed}; nor in the trace: {problem}"
+            )

@@ -16,7 +16,7 @@ from scalecurve_worker.sdk.explainer import Alternate, Explainer
 from scalecurve_worker.sdk.sections import Sections
 from scalecurve_worker.torch.explain.sections import watch_program
 from scalecurve_worker.torch.explain.step_flops import StepCounter, StepFlops
-from scalecurve_worker.torch.explain.trace import METHOD, Trace, least
+from scalecurve_worker.torch.explain.trace import METHOD, Trace, least, why_unmeasured
 from scalecurve_worker.torch.explain.unsynced import Unsynced, grad_scalers, why_not
 from scalecurve_worker.torch.explain.wrappers import count_parameters, ddp_of, enclosing, wrapper_of
 from scalecurve_worker.torch.flops import FlopCountError, device_peak_flops
@@ -155,8 +155,13 @@ class TorchExplainer(Explainer):
                 name = torch.cuda.get_device_name(self._device)
                 facts.peak_flops = device_peak_flops(name, self._flops.precision)
         self._trace.note(facts, communicator)
-        if self._exposes and (share := least(communicator, self._trace.share)) is not None:
+        if not self._exposes:
+            return
+        if (share := least(communicator, self._trace.share)) is not None:
             facts.exposed_share, facts.exposed_method = share, METHOD
+        if problem := why_unmeasured(communicator, self._trace.problem):
+            before = self._notes.get("exposedCommunication", "not measured")
+            facts.options["exposedCommunication"] = f"{before}; nor in the trace: {problem}"
 
     def _why_synced(self, ddp: Any) -> str | None:
         """Why steps without communication cannot be run on this rank, or None."""

@@ -6,7 +6,7 @@ they are the collectives' spans from their start to their end, and computing is 
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +35,12 @@ def least(communicator: Communicator, share: float | None) -> float | None:
     return min(shares) if len(shares) == communicator.world else None
 
 
+def why_unmeasured(communicator: Communicator, problem: str | None) -> str | None:
+    """The first rank's reason why it has no share, as a record states it; None where all have one. Collective."""
+    problems = communicator.all_gather(problem)
+    return next((f"rank {rank}: {each}" for rank, each in enumerate(problems) if each), None)
+
+
 def keeping(shares: list[float | None]) -> set[int]:
     """The ranks that keep their traces, by their shares of exposed communication: the slowest rank waits least."""
     ranks = range(len(shares))
@@ -47,11 +53,13 @@ def keeping(shares: list[float | None]) -> set[int]:
 class Trace:
     """The profiler over a few steps: torch's own, of CPUs and, where the program uses one, of the GPU.
 
-    ``share`` is that of the traced time in which only communication ran; None where no trace could be had.
+    ``share`` is that of the traced time in which only communication ran; None where no trace could be had or no
+    communication was seen, and ``problem`` then says which.
     """
 
     def __init__(self, device: torch.device, measure: Measure) -> None:
         self.share: float | None = None
+        self.problem: str | None = "no step was traced"
         self._device: Literal["cpu", "cuda"] = "cuda" if device.type == "cuda" else "cpu"
         self._request = measure.trace
         self._profiler = ProfilerSession()
@@ -77,11 +85,13 @@ class Trace:
                 self._file = Path(file.name)
         events = self._profiler.end(save=self._file)
         if events is None:
+            self.problem = self._profiler.problem
             return
         traced = [*_events(events)]
         self._found = summarize(traced, self._device, self._steps, wall_ns)
         self._calls = calls_of(traced, self._device) if self.requested else {}
         self.share = exposed_share(self._found)
+        self.problem = None if self.share is not None else self._unseen(traced)
 
     def note(self, facts: Facts, communicator: Communicator) -> None:
         """Put the trace into the record of the ranks that keep theirs. Collective, where a trace was requested."""
@@ -90,13 +100,23 @@ class Trace:
         keeps = communicator.rank in keeping(communicator.all_gather(self.share))
         waits = waited(communicator.all_gather(self._calls), communicator.rank)
         if self._found is None:
-            facts.options["trace"] = "not traced: the program profiles itself"
+            facts.options["trace"] = f"not traced: {self._profiler.problem or self.problem}"
         elif keeps:
             kept = self._file is not None and keep_trace(self._file, facts.trial, communicator.rank)
             collectives = with_waits(self._found.collectives, waits)
             facts.trace = self._found.model_copy(update={"kept": kept, "collectives": collectives})
         if self._file is not None:
             self._file.unlink(missing_ok=True)
+
+    def _unseen(self, traced: Sequence[TraceEvent]) -> str:
+        """What the trace holds instead of communication."""
+        if self._device == "cpu":
+            return f"no collective among {len(traced)} events"
+        kernels = sum(event.on_device for event in traced)
+        if not kernels:
+            return f"the profiler saw nothing on the GPU, and {len(traced)} events of the host"
+        calls = sum(is_collective(event.name) for event in traced)
+        return f"no kernel of NCCL among {kernels} events of the GPU; the host began {calls} collectives"
 
 
 def _events(events: Iterable[Any]) -> Iterator[TraceEvent]:

@@ -38,6 +38,13 @@ def test_nothing_near_is_refused_with_what_is_nearest(desk: Desk, published: Pat
     assert all(part in done.err for part in ("6 points", "8 H100", "6 submitters", "vgg16"))
 
 
+def test_collectives_stand_beside_published_bus_bandwidth(desk: Desk):
+    bundle = "docs/evidence/gpu/collectives.zip"
+    rows = desk.here("compare", bundle, "--with", "corpus", "-o", "json", code=0).json["busbw"]["rows"]
+    assert {row["collective"] for row in rows} >= {"all-reduce", "broadcast"}
+    assert all(row["source"].startswith("https://") and 0 < row["share"] < 2 for row in rows)
+
+
 def test_one_bundle_alone_and_a_model_without_a_corpus_are_refused(desk: Desk):
     assert "--with corpus" in desk.here("compare", SESSIONS, code=2).err
     assert "--as applies to --with" in desk.here("compare", SESSIONS, SESSIONS, "--as", "bert", code=2).err

@@ -134,6 +134,7 @@ def corpus_named(name: str) -> Corpus:
 def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved: bool, output: str) -> None:
     """Print where the points of bundles stand; exit code 2 where none can be judged."""
     from scalecurve.bundle.measurement import measure
+    from scalecurve.corpus.busbw import busbw_beside, busbw_table, published_busbw
     from scalecurve.corpus.comparable import own_points
     from scalecurve.corpus.standing import standings
     from scalecurve.corpus.tables import comparable_table, standing_table
@@ -144,12 +145,17 @@ def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved:
     bundles = open_all(paths)
     measured = [series for bundle in bundles for series in measure(bundle)]
     points = own_points(scaling(bundles), measured, model, include_unproved)
+    of_links = busbw_beside(bundles, published_busbw())
+    if of_links and not points:
+        show([busbw_table(of_links)], output, None, doubts(bundles, include_unproved))
+        return
     if not points:
         fail(f"{', '.join(map(str, paths))}: no point with a throughput counts", EXIT_INPUT)
     found = standings(points, corpus)
+    links = [busbw_table(of_links)] if of_links else []
     of_size = utilization_standings(points, corpus)
     show(
-        [standing_table(found, corpus.sources), comparable_table(found), utilization_table(of_size)],
+        [standing_table(found, corpus.sources), comparable_table(found), utilization_table(of_size), *links],
         output,
         None,
         doubts(bundles, include_unproved),

@@ -1,0 +1,130 @@
+"""Measured bus bandwidth beside published figures of nccl-tests on the same device, each with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+from scalecurve.bundle.open import Bundle
+from scalecurve.corpus.device_names import device_name
+from scalecurve.curves.collectives import CollectiveResult, collectives, rows_of
+from scalecurve.hardware.entries import Positive, SourcedEntry, entries_of_text
+from scalecurve.render import formatting
+from scalecurve.render.table import Column, Table, table_of
+from scalecurve_api.programs.collective_kinds import Collective
+
+LARGE = 256 << 20
+"""Bytes of a message from which a published figure is compared: below, the latency counts as well."""
+_NOTE = (
+    "The largest message of each collective, from 256 MiB on, beside figures of nccl-tests on the same device. Single "
+    "figures of users and of NCCL's maintainer: an order of magnitude for what is normal, not a percentile. NVLS "
+    "(NVLink SHARP) reduces in the switch, so its busbw may exceed the link's rate."
+)
+
+
+class PublishedBusbw(SourcedEntry):
+    """A figure of nccl-tests: ``busbw_gb_s`` on ``ranks`` devices."""
+
+    device: str
+    ranks: int
+    nodes: int
+    collectives: list[Collective]
+    busbw_gb_s: Positive
+
+
+@dataclass(frozen=True)
+class BusbwBeside:
+    """A measured bus bandwidth and a published one."""
+
+    device: str
+    measured: CollectiveResult
+    published: PublishedBusbw
+
+    @property
+    def differs(self) -> str:
+        """What differs although the device is the same; empty where nothing that is stated does."""
+        point = self.measured.point
+        ours, theirs = (point.workers, point.nodes), (self.published.ranks, self.published.nodes)
+        return "" if ours == theirs else f"{theirs[0]} devices on {theirs[1]}, not {ours[0]} on {ours[1]}"
+
+
+@lru_cache(maxsize=1)
+def published_busbw() -> tuple[PublishedBusbw, ...]:
+    """Read the figures that ship."""
+    text = (files("scalecurve.corpus") / "data" / "busbw.yaml").read_text(encoding="utf-8")
+    return tuple(entries_of_text(text, "busbw.yaml", PublishedBusbw).values())
+
+
+def busbw_beside(bundles: Sequence[Bundle], published: Sequence[PublishedBusbw]) -> tuple[BusbwBeside, ...]:
+    """Set the largest message of every collective beside published figures.
+
+    Args:
+        bundles: Those with a microbenchmark of collectives count.
+        published: Figures of nccl-tests.
+
+    Returns:
+        Figures of as many devices if there are any, else those of other numbers of the same device; none where the
+        largest message is below ``LARGE`` or the device has no figure.
+    """
+    devices = {bundle.label: _devices(bundle) for bundle in bundles}
+    found = []
+    for result in _largest(collectives(bundles).results):
+        device = devices[result.bundle].get(result.point.name, "")
+        known = [p for p in published if p.device == device and result.line.collective in p.collectives]
+        beside = [BusbwBeside(device, result, figure) for figure in known]
+        found += [each for each in beside if not each.differs] or beside
+    return tuple(found)
+
+
+def busbw_table(beside: Sequence[BusbwBeside]) -> Table:
+    """Show each measured bus bandwidth beside the published ones.
+
+    Args:
+        beside: Pairs of a measured and a published figure.
+
+    Returns:
+        A row for each pair, with the source.
+    """
+    return table_of(
+        "busbw",
+        "Bus bandwidth beside published figures",
+        beside,
+        (
+            (Column("experiment", "Experiment", detail=True), lambda b: b.measured.bundle),
+            (Column("collective", "Collective"), lambda b: b.measured.line.collective.value),
+            (Column("tool", "Tool"), lambda b: b.measured.line.tool),
+            (Column("workers", "Workers", "count"), lambda b: b.measured.point.workers),
+            (Column("device", "Device"), lambda b: b.device),
+            (Column("size", "Size"), lambda b: formatting.size(b.measured.line.bytes)),
+            (Column("busbw_gb_s", "busbw", "number", "GB/s", interval=True), lambda b: b.measured.busbw),
+            (Column("published", "Published"), lambda b: b.published.title),
+            (Column("published_gb_s", "Their busbw", "number", "GB/s"), lambda b: b.published.busbw_gb_s),
+            (Column("share", "Of theirs", "percent"), lambda b: b.measured.busbw.value / b.published.busbw_gb_s),
+            (Column("differs", "Differs in"), lambda b: b.differs or None),
+            (Column("note", "How"), lambda b: b.published.note),
+            (Column("source", "Source"), lambda b: b.published.source),
+        ),
+        [_NOTE],
+    )
+
+
+def _largest(results: Sequence[CollectiveResult]) -> Iterator[CollectiveResult]:
+    """Of each point, collective and tool the largest message."""
+    largest: dict[tuple[object, ...], CollectiveResult] = {}
+    for result in results:
+        key = (result.bundle, result.point.name, result.line.collective, result.line.tool)
+        if result.line.bytes >= LARGE and (key not in largest or result.line.bytes > largest[key].line.bytes):
+            largest[key] = result
+    yield from largest.values()
+
+
+def _devices(bundle: Bundle) -> dict[str, str]:
+    """The device of each point that measured collectives; a point on devices of several kinds has none."""
+    seen: dict[str, set[str]] = {}
+    for trial in bundle.trials:
+        if trial.record is not None and any(True for _ in rows_of(trial)):
+            names = {device_name(rank.device_name) for rank in trial.record.topology}
+            seen.setdefault(trial.spec.point.name, set()).update(names)
+    return {name: devices.pop() for name, devices in seen.items() if len(devices) == 1}

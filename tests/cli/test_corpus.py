@@ -39,7 +39,7 @@ def test_nothing_near_is_refused_with_what_is_nearest(desk: Desk, published: Pat
 
 
 def test_collectives_stand_beside_published_bus_bandwidth(desk: Desk):
-    bundle = "docs/evidence/gpu/collectives.zip"
+    bundle = SESSIONS.with_name("collectives.zip")
     rows = desk.here("compare", bundle, "--with", "corpus", "-o", "json", code=0).json["busbw"]["rows"]
     assert {row["collective"] for row in rows} >= {"all-reduce", "broadcast"}
     assert all(row["source"].startswith("https://") and 0 < row["share"] < 2 for row in rows)

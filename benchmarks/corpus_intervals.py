@@ -23,14 +23,13 @@ from scalecurve.corpus.comparable import published_name
 from scalecurve.corpus.copies import joined
 from scalecurve.corpus.corpus_file import load_shipped, read_corpus
 from scalecurve.corpus.noise import another_machine, machine_prior, this_machine
-from scalecurve.corpus.schema import Corpus, PublishedPoint
+from scalecurve.corpus.schema import UNSTEADY, Corpus, PublishedPoint
 from scalecurve.corpus.standing import percentile
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.spread import student_quantile, sum_of_squares
 
 FIRST, LEAST = 3, 5
 DRAWS = 2000
-UNSTEADY = 0.03
 
 
 @dataclass(frozen=True)
@@ -109,13 +108,7 @@ def places(kinds: Sequence[Mapping[str, list[float]]]) -> list[float]:
 
 def unsteady(points: Iterable[PublishedPoint]) -> list[tuple[float, PublishedPoint]]:
     """Points with a run further from their median than 3 %, and how far."""
-    found = []
-    for point in points:
-        runs = repetitions_of(point)
-        if len(runs) >= LEAST:
-            middle = median(runs)
-            worst = max(abs(rate / middle - 1) for rate in runs)
-            found += [(worst, point)] if worst > UNSTEADY else []
+    found = [(point.farthest or 0.0, point) for point in points if len(point.figures) >= LEAST and point.is_unsteady]
     return sorted(found, key=lambda pair: -pair[0])
 
 

@@ -68,6 +68,12 @@ def test_the_shipped_corpus_is_listed_and_shown(desk: Desk):
     assert {(row["benchmark"], row["device"]) for row in rows} == {("bert", "H200")}
 
 
+def test_unsteady_points_are_shown_alone(desk: Desk):
+    rows = desk.here("corpus", "show", "--unsteady", "-o", "json", code=0).json["published"]["rows"]
+    assert 5 < len(rows) < 50
+    assert all(row["farthest"] > 0.03 for row in rows)
+
+
 def test_unknown_names_come_with_the_known_ones(desk: Desk):
     assert "'H200'?" in desk.here("corpus", "show", "--device", "H20", code=2).err
     assert "together" in desk.here("corpus", "show", "--model", "bert", "--workers", "7", code=2).err

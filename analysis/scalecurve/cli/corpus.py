@@ -43,8 +43,9 @@ def list_(name: str, output: str) -> None:
 @click.option("--model", metavar="NAME", help="Only points of this model, such as bert.")
 @click.option("--device", metavar="NAME", help="Only points on this device, such as H100.")
 @click.option("--workers", type=click.IntRange(1), help="Only points on so many devices.")
+@click.option("--unsteady", is_flag=True, help="Only points with a run more than 3 % from their median.")
 @output_option
-def show_(name: str, model: str | None, device: str | None, workers: int | None, output: str) -> None:
+def show_(name: str, model: str | None, device: str | None, workers: int | None, unsteady: bool, output: str) -> None:
     """Show published points, with their rates per device."""
     from scalecurve.corpus.tables import points_table
     from scalecurve.hardware.names import folded, unknown
@@ -62,9 +63,10 @@ def show_(name: str, model: str | None, device: str | None, workers: int | None,
         if (model is None or folded(model) == folded(point.benchmark))
         and (device is None or folded(device) == folded(point.device))
         and workers in (None, point.workers)
+        and (point.is_unsteady or not unsteady)
     ]
     if not shown:
-        fail("no point has this model, device and number of devices together", EXIT_INPUT)
+        fail("no point meets these conditions together", EXIT_INPUT)
     show([points_table(sorted(shown, key=lambda p: (p.benchmark, p.device, p.workers, p.submitter)))], output)
 
 

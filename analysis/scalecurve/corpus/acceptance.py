@@ -59,7 +59,7 @@ def repetition_spread(corpus: Corpus) -> RepetitionSpread | None:
     Returns:
         The median and the 90th percentile over systems; None of fewer than two.
     """
-    spreads = [stdev(map(math.log, rates)) for point in corpus.points if len(rates := _rates(point)) >= _LEAST_RUNS]
+    spreads = [stdev(map(math.log, rates)) for point in corpus.points if len(rates := point.figures) >= _LEAST_RUNS]
     if len(spreads) < 2:
         return None
     tenths = quantiles(spreads, n=10, method="inclusive")
@@ -115,17 +115,12 @@ def error_rates(repetitions: int, corpus: Corpus) -> ErrorRates:
 
 def _draws(point: PublishedPoint, repetitions: int) -> Iterator[tuple[list[float], float]]:
     """Runs in a row, and the mean of all of the point on the scale of logarithms."""
-    rates = _rates(point)
+    rates = list(point.figures)
     if len(rates) < max(_LEAST_RUNS, repetitions + 2):
         return
     truth = math.exp(fmean(map(math.log, rates)))
     for begin in range(len(rates) - repetitions + 1):
         yield rates[begin : begin + repetitions], truth
-
-
-def _rates(point: PublishedPoint) -> list[float]:
-    figures = [run.rate if run.rate is not None else run.relative for run in point.runs]
-    return [figure for figure in figures if figure is not None]
 
 
 def _refused(runs: Sequence[float], truth: float, below: float) -> bool:

@@ -198,6 +198,8 @@ def _differing(measured: OwnPoint, point: PublishedPoint) -> tuple[str, ...]:
         differs.append(f"batch {theirs:g} per device, not {mine:g}")
     if not point.precision:
         differs.append("precision not stated")
+    if point.is_unsteady:
+        differs.append(f"unsteady: a run {100 * (point.farthest or 0):.1f} % off")
     return tuple(differs)
 
 

@@ -1,10 +1,13 @@
 """What others published, in one form: points with their runs, and where each figure comes from."""
 
 from dataclasses import dataclass
+from statistics import median
 
 SAMPLES = "samples/s"
 TOKENS = "tokens/s"
 NOT_STATED = "not stated"
+UNSTEADY = 0.03
+"""How far from the median of its runs, as a share of it, a run makes a point unsteady."""
 
 
 class CorpusError(ValueError):
@@ -83,6 +86,23 @@ class PublishedPoint:
     def rates(self) -> tuple[float, ...]:
         """The proved rates of the runs, in time order."""
         return tuple(run.rate for run in self.runs if run.rate is not None)
+
+    @property
+    def figures(self) -> tuple[float, ...]:
+        """The rates of the runs, or where their unit is not proved the figures as logged: for ratios between runs."""
+        found = (run.rate if run.rate is not None else run.relative for run in self.runs)
+        return tuple(figure for figure in found if figure is not None)
+
+    @property
+    def farthest(self) -> float | None:
+        """How far the farthest run is from the median, as a share of it; None of one run."""
+        middle = median(self.figures) if len(self.figures) > 1 else 0
+        return max(abs(figure / middle - 1) for figure in self.figures) if middle else None
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether a run is more than ``UNSTEADY`` from the others' median."""
+        return (self.farthest or 0) > UNSTEADY
 
     @property
     def overlaps(self) -> int:

@@ -146,6 +146,8 @@ def points_table(points: Sequence[PublishedPoint]) -> Table:
             ),
             (Column("unit", "Unit"), lambda p: p.unit),
             (Column("runs", "Runs", "count"), lambda p: len(p.runs)),
+            (Column("farthest", "Farthest run", "percent"), lambda p: p.farthest),
+            (Column("mfu", "MFU", "percent"), lambda p: p.mfu),
             (Column("minutes", "Minutes to target", "number"), lambda p: p.minutes_to_target),
             (Column("source", "Source"), lambda p: p.source),
             (Column("reason", "No rate because"), lambda p: p.reason or None),

@@ -110,5 +110,15 @@ def test_tables_say_what_is_compared_and_where_it_is_from():
     assert [listed.rows[0][table_column(listed, name)] for name in ("points", "proved", "runs")] == [6, 5, 6]
 
 
+def test_a_run_far_from_the_others_is_said():
+    steady, unsteady = published("A", [1000, 1010, 1020]), published("B", [1000, 1000, 960, 1000])
+    assert (steady.is_unsteady, unsteady.is_unsteady) == (False, True)
+    assert unsteady.farthest == pytest.approx(0.04)
+    assert published("C", [1000]).farthest is None
+    assert published("D", [1000, 1040], unit=None).figures == ()
+    (standing,) = standings([own(990.0)], corpus(*FIVE, unsteady))
+    assert [bool("4.0" in " ".join(each.differs)) for each in standing.others].count(True) == 1
+
+
 def table_column(table, name: str) -> int:
     return next(at for at, column in enumerate(table.columns) if column.name == name)

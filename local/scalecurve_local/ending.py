@@ -26,7 +26,13 @@ _MPIRUN_CODE = re.compile(r"Process name: \[[^\]]*,(\d+)\]\s+Exit code:\s+(\d+)"
 _MPIRUN_SIGNAL = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)")
 _ABSENT = " (install it for the Python that runs the command, or use another Python there)"
 _NO_GPU = " (the script asks for a GPU, and there is none here: pass its options for the CPU and for gloo)"
-_HINTS = (("ModuleNotFoundError", _ABSENT), ("no GPUs found", _NO_GPU), ("Found no NVIDIA driver", _NO_GPU))
+_LIGHTNING = " (write Trainer(devices=int(os.environ['LOCAL_WORLD_SIZE'])), which follows the number of workers)"
+_HINTS = (
+    ("ModuleNotFoundError", _ABSENT),
+    ("no GPUs found", _NO_GPU),
+    ("Found no NVIDIA driver", _NO_GPU),
+    ("in Lightning, but the product", _LIGHTNING),
+)
 """Parts of a script's last line -> what to do about it."""
 _BROKEN = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 

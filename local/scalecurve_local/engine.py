@@ -47,6 +47,7 @@ class RunResult:
     damage: tuple[str, ...] = ()  # what was torn in the bundle, and what was done about it
     sessions: int = 1  # that trials of the bundle were started in
     begun: bool = True  # whether this session is one of them
+    futile: bool = False  # the command failed in the first trial, and was not started for the others
 
     @property
     def exit_code(self) -> int:
@@ -135,8 +136,17 @@ class Engine:
             durable.remove(self.folder.work)
         stopped = self.stop.requested and not status.phase.final
         by_user = stopped and self.stop.times > 0
-        out_of_time, notes = stopped and not by_user, self.allotment.notes
-        return RunResult(self.folder.path, status, self.records, by_user, out_of_time, notes, self.damage)
+        futile = stopped and not by_user and self.stop.futile
+        return RunResult(
+            self.folder.path,
+            status,
+            self.records,
+            interrupted=by_user,
+            out_of_time=stopped and not by_user and not futile,
+            futile=futile,
+            notes=self.allotment.notes,
+            damage=self.damage,
+        )
 
     def observe(self, name: str) -> None:
         record = self.records.get(name) or self.folder.published(name)
@@ -216,7 +226,10 @@ class Engine:
                 kept = [attempt for attempt in self.folder.attempts(name)[0] if attempt.result is not None]
                 self.folder.publish(name, kept[-1])
                 self.observe(name)
-        return len(self.records) > before
+        if len(self.records) == before:
+            return False
+        self.stop.consider(self.records.values())
+        return True
 
     def keep_record(self, record: TrialRecord) -> None:
         """Remember a published record, and remove working state that a kill left behind."""

@@ -1,27 +1,44 @@
-"""Stop a run, from a signal handler or by a time limit."""
+"""Stop a run: from a signal handler, by a time limit, or because its command fails wherever it is started."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.spec.trial import FailedReason, TrialPhase
+
+_OF_THE_COMMAND = frozenset({FailedReason.rank_failed, FailedReason.bad_workload, FailedReason.start_failed})
+"""Reasons that another trial would meet, too; memory that one point lacks, a signal or a deadline may be its own."""
 
 
 class StopRequest:
-    """The first call ends the run's processes gracefully and keeps its records; the second kills them."""
+    """The first call ends the run's processes gracefully and keeps its records; the second kills them.
 
-    def __init__(self) -> None:
+    With ``at_first_failure`` a command that fails by itself before any trial has ended well is not started again.
+    """
+
+    def __init__(self, *, at_first_failure: bool = False) -> None:
         self.times = 0
         self.expired = False
+        self.futile = False
+        self.at_first_failure = at_first_failure
 
     def __call__(self, *_: object) -> None:
         self.times += 1
 
     @property
     def requested(self) -> bool:
-        return self.expired or self.times > 0
+        return self.expired or self.futile or self.times > 0
 
     @property
     def at_once(self) -> bool:
         return self.times > 1
+
+    def consider(self, records: Iterable[TrialRecord]) -> None:
+        """Stop if every trial so far failed by the command itself; called when a further one has ended."""
+        self.futile = self.at_first_failure and all(
+            record.phase is TrialPhase.failed and record.reason in _OF_THE_COMMAND for record in records
+        )
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:

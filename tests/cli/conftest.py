@@ -158,6 +158,11 @@ def check(ran: Ran) -> None:
     assert not CONTROL.search(ran.out + ran.err), f"{ran}"
 
 
+def busy(ran: Ran) -> bool:
+    """Whether other load on this machine made a trial invalid, which it may do to any that has no overlay."""
+    return "NoisyNeighbor" in ran.out + ran.err
+
+
 class Terminal:
     """A command in a terminal of its own; what it shows gathers in ``seen``."""
 

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_api.text import count
 
 if TYPE_CHECKING:
     from scalecurve_api.spec.measure import Measure
@@ -16,9 +17,13 @@ _FIELD = re.compile(r"\b(?:workload|measure|scaling)\.[a-z]\w*")
 
 
 def why_nothing_is_valid(result: RunResult, measure: Measure, budget_s: float) -> str:
-    """Why no trial is valid, and where to look or what to change."""
+    """Tell in one line why no trial is valid, with the reason's code, and where to look or what to change."""
     bad = (TrialPhase.failed, TrialPhase.invalid)
-    failed = {name: record.message for name, record in result.records.items() if record.phase in bad}
+    failed = {
+        name: f"{record.reason or record.phase.value}: {record.message}"
+        for name, record in result.records.items()
+        if record.phase in bad
+    }
     if not failed:
         steps = measure.warmup_steps + measure.windows * measure.steps_per_window
         return (
@@ -32,4 +37,6 @@ def why_nothing_is_valid(result: RunResult, measure: Measure, budget_s: float) -
     hint += f"; --yaml FILE writes an experiment, where {fields[0]} is a field" if fields and not hint else ""
     ended = "the only one that ended" if len(failed) == 1 else f"{times} of {len(failed)} that ended"
     late = f"; --budget ended the run after {result.status.message}" if result.out_of_time else ""
-    return f"no trial is valid; {ended}: {why}{hint}{late}; logs: {logs}"
+    rest = len(result.status.phases) - len(result.records)
+    skipped = f"; not started after that: {count(rest, 'trial')}" if result.futile and rest else ""
+    return f"no trial is valid; {ended}: {why}{hint}{late}{skipped}; logs: {logs}"

@@ -21,7 +21,8 @@ from scalecurve.cli.output import (
     quiet_option,
 )
 from scalecurve.cli.run_jobs import RunOptions, run_experiment, run_jobs, show_plan, show_result, show_results
-from scalecurve.cli.run_script import RunVerb, or_script
+from scalecurve.cli.run_script import or_script
+from scalecurve.cli.run_words import RunVerb
 from scalecurve.cli.search import RunExperiment, candidates_of, run_search
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ def command(
         _search(file, overlays, bundle, resume, partial(run_experiment, quiet=quiet, **limits), output)
     jobs = [_job(file, overlays, bundle)] + ([_job(against, overlays, against_bundle)] if against else [])
     if dry_run:
-        show_plan(jobs, oversubscribe, output, resume=resume, add_session=add_session, add_points=add_points)
+        timing = "'scalecurve plan FILE' estimates it from --step-time or --from"
+        show_plan(jobs, oversubscribe, output, timing, resume=resume, add_session=add_session, add_points=add_points)
         return
     how = RunOptions(
         resume=resume,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -25,6 +26,7 @@ from scalecurve_api.problem import printable
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
     from scalecurve.curves.results import ScalingResult
+    from scalecurve.planning.plan import Planned
     from scalecurve.render.table import Table
     from scalecurve_api.spec.experiment import ScalingExperiment
     from scalecurve_local import ForkServer, RunRequest, RunResult
@@ -61,11 +63,13 @@ def run_jobs(
     quiet: bool,
     time_limit_s: float | None,
     typed: Callable[[str], str] = str,
+    at_first_failure: bool = False,
     **how: Unpack[RunOptions],
 ) -> Sequence[RunResult]:
     """Run experiments in turns, with a live line and Ctrl-C handled; an engine's error ends the process.
 
-    ``typed`` puts an error that begins with a field into the words of a user who wrote no experiment.
+    ``typed`` puts an error that begins with a field into the words of a user who wrote no experiment;
+    ``at_first_failure`` does not start a command again that fails in the first trial.
     """
     from scalecurve.render.progress import LiveLine
     from scalecurve_local import EngineError, StopRequest, run_in_turns
@@ -75,7 +79,7 @@ def run_jobs(
             str(bundle.absolute()).encode()
         except UnicodeEncodeError:
             fail(f"{bundle}: folder name is not UTF-8, which records cannot hold; choose another", EXIT_INPUT)
-    stop = StopRequest()
+    stop = StopRequest(at_first_failure=at_first_failure)
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with LiveLine(quiet) as line, stop.within(time_limit_s):
@@ -159,8 +163,8 @@ def _curves(bundle: Bundle, measured: ScalingResult, output: str) -> list[Table]
     return [scaling_table(measured)] if trains or not timed or output not in ("table", "md") else timed
 
 
-def show_plan(jobs: Sequence[RunRequest], oversubscribe: bool, output: str, **how: bool) -> None:
-    """Show the plan and each worker's resources, and start nothing."""
+def show_plan(jobs: Sequence[RunRequest], oversubscribe: bool, output: str, timing: str, **how: bool) -> None:
+    """Show the plan and each worker's resources, and start nothing; ``timing`` is how the user learns the time."""
     from scalecurve.planning.plan import plan
     from scalecurve_local import EngineError, prepare
 
@@ -169,7 +173,7 @@ def show_plan(jobs: Sequence[RunRequest], oversubscribe: bool, output: str, **ho
     except EngineError as error:
         fail(str(error), error.exit_code)
     planned = [plan(job.experiment, session=session) for job, session in zip(jobs, sessions, strict=True)]
-    tables = [table for each in planned for table in each.tables()]
+    tables = [table for each in planned for table in _tables(each, timing)]
     try:
         notes = [note for job in jobs for note in allotment_of(job.experiment, oversubscribe).notes]
     except EngineError as error:
@@ -178,3 +182,10 @@ def show_plan(jobs: Sequence[RunRequest], oversubscribe: bool, output: str, **ho
     show(tables, output, {"notes": notes})
     if output == "table":
         click.echo("".join(f"note: {note}\n" for note in dict.fromkeys(notes)) + "dry run: nothing was started")
+
+
+def _tables(planned: Planned, timing: str) -> list[Table]:
+    """The tables of a plan; their notes name options of ``run``, and nothing that a cluster or a price would change."""
+    trials, totals = planned.tables()
+    notes = (*planned.source, f"the time of a trial is unknown until one has run: {timing}")
+    return [trials, replace(totals, notes=notes)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -18,6 +17,7 @@ from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT,
 from scalecurve.cli.nothing_valid import why_nothing_is_valid
 from scalecurve.cli.output import complain, fail
 from scalecurve.cli.run_jobs import RunOptions, run_jobs, show_plan, show_result
+from scalecurve.cli.run_words import WORDS, Duration
 from scalecurve.planning.starters import usable_cores, worker_counts
 from scalecurve_api.problem import printable
 from scalecurve_api.spec.scaling import Mode
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from scalecurve.planning.script_command import ScriptCommand
     from scalecurve_local import RunRequest
 
-_WORDS = "scalecurve.command"
 _MOST_CORES = 4
-_UNITS = {"s": 1, "m": 60, "h": 3600, "": 1}
 _OPTIONS = ("workers", "modes", "repetitions", "steps", "batch", "budget", "yaml")
 _OPTION_OF = {
     "spec.scaling.workers": "--workers",
@@ -51,47 +49,6 @@ _FIELD_OF = {
 }
 """Options of a command -> the field of a file that states the same."""
 _SHELLS = ("bash", "sh")
-_LAUNCHER_WORDS = ("python", "python3", "torchrun", "mpirun", "mpiexec", "accelerate", "deepspeed")
-
-
-class Duration(click.ParamType[float]):
-    """Seconds, from ``90``, ``90s``, ``10m`` or ``1h``."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        if not (written := re.fullmatch(r"(\d+)([smh]?)", value)) or not int(written[1]):
-            self.fail(f"got {value!r}; expected a time such as 90s, 10m or 1h", param, ctx)
-        return float(int(written[1]) * _UNITS[written[2]])
-
-
-class RunVerb(click.Command):
-    """A verb that takes a file, or a command after ``--``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_WORDS], args = tuple(args[at + 1 :]), args[:at]
-        elif command := _bare_command(args):
-            before = args[: len(args) - len(command)] if command[0] in args else args[: len(args) - len(command) + 1]
-            typed = shlex.join(["scalecurve", "run", *before, "--", *command])
-            fail(f"put -- before the command: {typed}", EXIT_INPUT)
-        return super().parse_args(ctx, args)
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[OPTIONS]", "FILE | -- COMMAND..."]
-
-
-def _bare_command(args: Sequence[str]) -> list[str]:
-    """A command that was typed without ``--``: from the first word that starts a program, as it has to be typed."""
-    for at, word in enumerate(args):
-        if word in _LAUNCHER_WORDS:
-            return list(args[at:])
-        if Path(word).suffix == ".py" and (at == 0 or not args[at - 1].startswith("-")):
-            return ["python", *args[at:]]
-    return []
 
 
 class ScriptOptions(NamedTuple):
@@ -117,7 +74,7 @@ def or_script(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of a run without a file; such a run never reaches the verb's own function."""
 
     def wrapped(*arguments: Any, **options: Any) -> None:
-        words = click.get_current_context().meta.get(_WORDS, ())
+        words = click.get_current_context().meta.get(WORDS, ())
         script = ScriptOptions(words, *(options.pop(name) for name in _OPTIONS))
         file = options["file"]
         if not words and (wrong := [name for name in _OPTIONS if getattr(script, name) is not None]):
@@ -170,7 +127,8 @@ def run_script(script: ScriptOptions, options: Mapping[str, Any]) -> NoReturn:
     job = script_job(script, options["bundle"], resume)
     click.echo("\n".join(job.lines), err=output != "table")
     if options["dry_run"]:
-        show_plan([job.request], options["oversubscribe"], output, resume=resume)
+        timing = f"--budget ends the run after {job.budget_s:g} s"
+        show_plan([job.request], options["oversubscribe"], output, timing, resume=resume)
         sys.exit(0)
     how = RunOptions(
         resume=resume,
@@ -178,7 +136,7 @@ def run_script(script: ScriptOptions, options: Mapping[str, Any]) -> NoReturn:
         wait=not options["no_wait"],
         metrics_port=options["metrics_port"],
     )
-    (result,) = run_jobs([job.request], options["quiet"], job.budget_s, _in_typed_words, **how)
+    (result,) = run_jobs([job.request], options["quiet"], job.budget_s, _in_typed_words, True, **how)
     valid = any(record.phase in _VALID for record in result.records.values())
     if valid or output != "table":
         show_result(result, output)
@@ -247,9 +205,19 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
         f"{counted(trials, 'trial')}; "
         f"{about_batch}; ends after {budget:g} s at the latest (--budget)",
         *([f"dropped, since the ranks are started here: {', '.join(command.dropped)}"] if command.dropped else []),
+        *_misplaced(command),
     ]
     folder = bundle or _folder(command.name, resume)
     return ScriptJob(RunRequest(experiment, text, folder), tuple(map(printable, lines)), budget)
+
+
+def _misplaced(command: ScriptCommand) -> Iterator[str]:
+    """A note where the script gets an option of ours, which may be one of its own."""
+    if command.misplaced:
+        yield (
+            f"note: {', '.join(command.misplaced)} went to {Path(command.script).name}, being after --; "
+            "options of scalecurve stand before it"
+        )
 
 
 def _resume(script: ScriptOptions, bundle: Path, budget_s: float | None = None) -> str:

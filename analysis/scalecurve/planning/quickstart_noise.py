@@ -33,8 +33,8 @@ def after(name: str, records: Sequence[TrialRecord], trials: int, resume: str) -
             loads = [r.foreign_load if reason is InvalidReason.noisy_neighbor else r.stolen_load for r in invalid]
             most = max((load or 0.0 for of_record in loads for load in of_record), default=0.0)
             lines.append(
-                f"too noisy: {len(invalid)} of {count(trials, 'trial')} of {name} do not count, because {taker} "
-                f"took up to {most:.0%} of their cores; {advice}"
+                f"too noisy: {len(invalid)} of {count(trials, 'trial')} of {name} are Invalid ({reason.value}): "
+                f"{taker} took up to {most:.0%} of their cores; {advice}"
             )
     if len(records) < trials:
         lines.append(f"out of time: {len(records)} of {count(trials, 'trial')} of {name} ran; the rest: {resume}")

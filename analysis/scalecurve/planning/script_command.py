@@ -28,6 +28,8 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _BATCH_OPTION = re.compile(
     r"-b|--(?:batch|batch[-_]size|bs|micro[-_]batch[-_]size|per[-_]device[-_]train[-_]batch[-_]size)"
 )
+OWN_OPTIONS = ("--workers", "--modes", "--repetitions", "--steps", "--budget", "--yaml", "--dry-run", "--resume")
+"""Options of ``scalecurve run`` that stand before the command; most scripts have a ``--batch`` of their own."""
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 _NOT_A_NAME = re.compile(r"[^a-z0-9]+")
 _MOST_NAME = 40
@@ -65,6 +67,11 @@ class ScriptCommand:
         """A name for the experiment: that of the script."""
         name = _NOT_A_NAME.sub("-", _base(self.script).removesuffix(".py").lower()).strip("-")
         return name[:_MOST_NAME].strip("-") or "command"
+
+    @property
+    def misplaced(self) -> list[str]:
+        """Options of ``scalecurve run`` that the script gets, and that may be its own, too."""
+        return [word for word in self.words if word.partition("=")[0] in OWN_OPTIONS]
 
     @property
     def takes_batch(self) -> bool:
@@ -273,6 +280,7 @@ def _split(
             near = next((known for known in (*values, *flags) if known.startswith(name) and len(name) > 1), None)
             near = near or did_you_mean(name, (*values, *flags))
             hint = f"did you mean --{near}" if near else "remove it, or write an experiment (docs/how-to)"
+            hint = "an option of scalecurve run: put it before --" if f"--{name}" in OWN_OPTIONS else hint
             raise CommandError(f"{launcher} {word}: not supported here; {hint}")
         elif equals or rest:
             options[name] = value if equals else rest.pop(0)

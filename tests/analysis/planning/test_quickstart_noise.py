@@ -38,11 +38,6 @@ def test_what_noise_made_invalid_and_time_left_out(tmp_path: Path) -> None:
         + records(tmp_path / "s", phase=TrialPhase.invalid, reason="CpuSteal", stolen_load=[0.4])[:1]
     )
     neighbors, steal, late = after("quickstart", some, 12, RESUME)
-    assert neighbors == (
-        "too noisy: 2 of 12 trials of quickstart do not count, because other processes took up to 58% of their cores; "
-        "stop them, or run on an idle machine"
-    )
-    assert steal.startswith(
-        "too noisy: 1 of 12 trials of quickstart do not count, because the hypervisor took up to 40%"
-    )
+    assert all(part in neighbors for part in (" 2 of 12 trials ", "(NoisyNeighbor)", " 58% "))
+    assert all(part in steal for part in (" 1 of 12 trials ", "(CpuSteal)", " 40% "))
     assert late == f"out of time: 3 of 12 trials of quickstart ran; the rest: {RESUME}"

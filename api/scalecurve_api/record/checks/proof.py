@@ -77,6 +77,7 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         steps = max(count.steps for count in counts)
         detail = f"rank {few(silent)} took part in no collective or message in {steps} observed steps"
         detail += ": initialize torch.distributed, and wrap the model in DistributedDataParallel or FSDP"
+        detail += " (Lightning: Trainer(devices=int(os.environ['LOCAL_WORLD_SIZE'])))"
         return Check(name=name, passed=False, detail=detail)
     if len(counts) < len(ranks):
         detail = f"no communication was observed at {trial.point.workers} workers: {_unobserved(ranks)}"

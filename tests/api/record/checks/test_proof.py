@@ -65,11 +65,10 @@ def test_no_collective_in_the_timed_windows() -> None:
 
 def test_no_communication() -> None:
     none = CommunicationSeen(calls=0, bytes=0, steps=28, method="profiler")
-    message = (
-        "rank 1 took part in no collective or message in 28 observed steps: initialize torch.distributed, and wrap "
-    )
-    message += "the model in DistributedDataParallel or FSDP"
-    assert said(proved({"communication": none})) == ("NoCommunication", message)
+    code, message = said(proved({"communication": none}))
+    assert code == "NoCommunication"
+    assert "rank 1 " in message
+    assert "DistributedDataParallel" in message
 
 
 def test_a_scalar_is_no_gradient() -> None:

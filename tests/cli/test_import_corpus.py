@@ -1,4 +1,4 @@
-"""`scalecurve import mlperf`: repositories of results become one corpus; the table has each point's unit and note."""
+"""`scalecurve import mlperf`: repositories of results become one corpus; the table has each point's rate, or why it has none."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_a_dry_run_writes_nothing_and_json_has_every_point(tmp_path: Path) -> No
     path = write_zip(tmp_path / "round.zip", FILES)
     result = run("import", "mlperf", path, "--into", tmp_path / "a.corpus", "--dry-run", "-o", "json")
     document = json.loads(result.stdout)
-    assert (document["corpus"], document["runs"], len(document["points"]["rows"])) == (None, 4, 2)
+    assert (document["corpus"], document["runs"], len(document["published"]["rows"])) == (None, 4, 2)
     assert document["sources"][0]["license"] == "not stated"
     assert document["notes"]
     assert not (tmp_path / "a.corpus").exists()

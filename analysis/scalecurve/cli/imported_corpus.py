@@ -14,10 +14,10 @@ import click
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, show
 from scalecurve_api.problem import printable
+from scalecurve_api.text import count
 
 if TYPE_CHECKING:
-    from scalecurve.corpus.schema import Corpus, Imported, PublishedPoint
-    from scalecurve.render.table import Table
+    from scalecurve.corpus.schema import Corpus, Imported
 
 MLPERF, LLM_FOUNDRY, TORCHTITAN = "mlperf", "llm-foundry", "torchtitan-benchmarks"
 PUBLISHERS = (MLPERF, LLM_FOUNDRY, TORCHTITAN)
@@ -63,6 +63,7 @@ def import_corpus(
     from scalecurve.corpus.copies import joined
     from scalecurve.corpus.corpus_file import write_corpus
     from scalecurve.corpus.schema import CorpusError
+    from scalecurve.corpus.tables import points_table
 
     if name and len(paths) > 1:
         fail(f"--name {name}: expected one path, got {len(paths)}", EXIT_INPUT)
@@ -83,7 +84,7 @@ def import_corpus(
         "runs": sum(each.runs for each in imports),
         "notes": notes,
     }
-    show([_table(corpus)], output, about)
+    show([points_table(corpus.points)], output, about)
     if output == "table":
         sources = [f"{each.name}: {each.url}, {each.retrieved}, license {each.license}" for each in corpus.sources]
         done = "dry run: nothing was written" if dry_run else f"corpus: {into}"
@@ -114,49 +115,9 @@ def _progress() -> Iterator[Progress | None]:
 
 def _refused(corpus: Corpus) -> list[str]:
     """A line for each reason why a unit is not proved, with the number of points."""
-    count = Counter(point.reason for point in corpus.points if point.unit is None)
-    proved = len(corpus.points) - count.total()
-    lines = [f"{proved} of {len(corpus.points)} points have a proved unit; the others have no throughput"]
-    return (
-        [
-            *lines,
-            *(f"{number} {'point' if number == 1 else 'points'}: {reason}" for reason, number in count.most_common()),
-        ]
-        if count
-        else []
-    )
-
-
-def _note(point: PublishedPoint) -> str:
-    also = f"also as {', '.join(point.aliases)}" if point.aliases else ""
-    return "; ".join(filter(None, (point.reason or point.basis, also)))
-
-
-def _rate(point: PublishedPoint) -> float | None:
-    from statistics import median
-
-    return median(point.rates) if point.rates else None
-
-
-def _table(corpus: Corpus) -> Table:
-    from scalecurve.render.table import Column, table_of
-
-    return table_of(
-        "points",
-        "Published points",
-        corpus.points,
-        (
-            (Column("source", "Source"), lambda point: point.source),
-            (Column("submitter", "Submitter"), lambda point: point.submitter),
-            (Column("system", "System"), lambda point: point.system),
-            (Column("benchmark", "Benchmark"), lambda point: point.benchmark),
-            (Column("device", "Device"), lambda point: point.device),
-            (Column("workers", "Workers", "count"), lambda point: point.workers),
-            (Column("batch", "Batch", "count"), lambda point: point.global_batch),
-            (Column("runs", "Runs", "count"), lambda point: len(point.runs)),
-            (Column("rate", "Median rate", "number"), _rate),
-            (Column("unit", "Unit"), lambda point: point.unit),
-            (Column("minutes", "Time to train", "number", "min"), lambda point: point.minutes_to_target),
-            (Column("note", "Note"), _note),
-        ),
-    )
+    reasons = Counter(point.reason for point in corpus.points if point.unit is None)
+    if not reasons:
+        return []
+    proved = len(corpus.points) - reasons.total()
+    first = f"{proved} of {len(corpus.points)} points have a proved unit; the others have no throughput"
+    return [first, *(f"{count(number, 'point')}: {reason}" for reason, number in reasons.most_common())]

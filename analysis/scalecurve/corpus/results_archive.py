@@ -7,6 +7,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -72,7 +73,7 @@ def _zip_members(path: Path, selection: Selection) -> Iterator[ResultFile]:
                     continue
                 if why := _refused(info):
                     selection.skip(below, why)
-                elif member := selection.read(below, info.file_size, lambda info=info: archive.read(info)):  # type: ignore[misc]
+                elif member := selection.read(below, info.file_size, partial(archive.read, info)):
                     yield member
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read: {error.strerror}") from error
@@ -104,7 +105,7 @@ def _tar_members(path: Path, selection: Selection) -> Iterator[ResultFile]:
                     continue
                 if not info.isreg():
                     selection.skip(below, "a link or a device")
-                elif member := selection.read(below, info.size, lambda info=info: _content(archive, info)):  # type: ignore[misc]
+                elif member := selection.read(below, info.size, partial(_content, archive, info)):
                     yield member
     except _TAR_ERRORS as error:
         if isinstance(error, CorpusError):

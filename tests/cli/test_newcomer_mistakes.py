@@ -15,6 +15,7 @@ def desk_of_mistakes(desk: Desk, bundle: Path) -> Desk:
     desk.write("mine.yaml")
     (desk.folder / "records").symlink_to(bundle)
     (desk.folder / "notes.txt").write_text("hello\n")
+    (desk.folder / "points.csv").write_text("workers,throughput\n1,10\n2,19\n")
     (desk.folder / "empty").mkdir()
     return desk
 

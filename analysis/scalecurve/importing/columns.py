@@ -69,15 +69,22 @@ _NAMES = {
     "strategy": "strategy",
 }
 _BARE = {
-    "throughput": ("throughput", "samples/s or tokens/s, or of one worker: samples/s/worker"),
-    "rate": ("throughput", "samples/s or tokens/s, or of one worker: samples/s/worker"),
-    "speed": ("throughput", "samples/s or tokens/s, or of one worker: samples/s/worker"),
+    "throughput": ("throughput", "samples/s or tokens/s, or per worker: samples/s/worker"),
+    "rate": ("throughput", "samples/s or tokens/s, or per worker: samples/s/worker"),
+    "speed": ("throughput", "samples/s or tokens/s, or per worker: samples/s/worker"),
     "step_time": ("step_time", "s, ms or us"),
     "iteration_time": ("step_time", "s, ms or us"),
     "time": ("time", "s, min, h, mm:ss or h:mm:ss"),
     "duration": ("time", "s, min, h, mm:ss or h:mm:ss"),
     "price": ("price", "per_worker_hour or per_node_hour"),
 }
+_UNITS = {
+    "throughput": ("samples/s", "tokens/s", "images/s", "samples/s/worker", "tokens/s/worker", "images/s/worker"),
+    "step_time": tuple(_SECONDS),
+    "time": (*_SECONDS, "mm:ss", "h:mm:ss"),
+    "price": ("per_worker_hour", "per_node_hour"),
+}
+"""Field → units that a misspelled one is compared with."""
 _FIELDS = {name: known for known, names in _NAMES.items() for name in names.split()}
 FACTORS = ("device", "network", "precision", "framework", "strategy")
 IGNORED = ("note", "notes", "comment", "comments", "source")
@@ -225,10 +232,18 @@ def _measured(name: str, header: str, detail: str, work: str) -> Meaning:
 
 
 def _with_unit(plain: str, unit: str) -> str:
-    """The name of a column with the unit that was stated for it, as ``step_time_ms``."""
-    known = _BARE.get(plain, (plain, ""))[0]
+    """The name of a column with the unit that was stated for it, as ``step_time_ms``.
+
+    Raises SourceError for a unit that the field does not have.
+    """
+    known, allowed = _BARE.get(plain, (plain, ""))
     suffix = _normalized(unit)
-    return suffix if known in ("throughput", "price") else f"{known}_{suffix}"
+    named = suffix if known in ("throughput", "price") else f"{known}_{suffix}"
+    if allowed and not any(name == known and re.fullmatch(pattern, named) for pattern, name, _ in _PATTERNS):
+        near = did_you_mean(unit, _UNITS[known])
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise SourceError(f"--unit {plain}: got {unit!r}; expected {allowed}{hint}")
+    return named
 
 
 def _normalized(header: str) -> str:

@@ -81,7 +81,7 @@ def test_json_is_a_list_of_objects_or_lines(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("workers,throughput\n1,5\n", "lab.csv: column 'throughput' states no unit; add --unit throughput=UNIT, which "
-         "is samples/s or tokens/s, or of one worker: samples/s/worker"),
+         "is samples/s or tokens/s, or per worker: samples/s/worker"),
         ("workers,step_time\n1,5\n", "lab.csv: column 'step_time' states no unit; add --unit step_time=UNIT, which is "
          "s, ms or us"),
         ("workers,img/s,batch\n1,5,32\n", "lab.csv: column 'batch' may be of one worker or of all; add --column "

@@ -58,6 +58,19 @@ llm) # GPT-2 small and Llama 3.2 1B on one GPU: batch, length, compile, checkpoi
         rm -f "$out/$study.zip"
         python3 -m scalecurve pack "$work/$study" --out "$out/$study.zip"
     done ;;
+explained) # two GPUs, nine minutes: the same with traces, known causes put into ResNet-50, and HSDP beside a plain loop
+    bounded "$here/explain-gpt2.yaml" --overlay "$here/explain-gpt2-traced.yaml" --bundle "$work/explain-traced" --resume |
+        tee "$out/explain-traced.txt"
+    python3 -m scalecurve explain "$work/explain-traced" -o md 2>&1 | tee -a "$out/explain-traced.txt"
+    packed explain-traced
+    timeout -s INT "${INJECTED_S:-170}" python3 -m benchmarks.injected --runs 1 --gpu --only loader --only host --only batch \
+        --bundles "$work/injected" 2>&1 | tee "$out/injected.txt"
+    for cause in loader host batch; do
+        python3 -m scalecurve explain "$work/injected/$cause/0/bundle" >> "$out/injected.txt" 2>&1
+    done
+    (cd "$work/injected" && python3 -m zipfile -c "$out/injected.zip" ./*)
+    python3 -m benchmarks.fidelity.fidelity --strategies --workers 2 --only "gpt2_large hsdp" --pairs 3 \
+        --limit "$((${SECONDS_LEFT:-560} - SECONDS))" --out "$out/hsdp.json" 2>&1 | tee "$out/hsdp.txt" ;;
 nccltests) # six collectives from 1 MiB to 1 GiB, our own measurement and nccl-tests' programs by turns, on torch's NCCL
     nccl=$(python3 -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])')
     mkdir -p "$work/nccl/lib"

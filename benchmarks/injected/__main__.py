@@ -2,6 +2,7 @@
 
 python -m benchmarks.injected --runs 20
 python -m benchmarks.injected --runs 3 --only loader --only rank
+python -m benchmarks.injected --runs 1 --gpu --only loader --only host --only batch --bundles FOLDER
 """
 
 import argparse
@@ -19,6 +20,8 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=2, help="of each trial")
     parser.add_argument("--steps", type=int, default=10, help="of each window")
     parser.add_argument("--only", action="append", choices=list(CASES), help="a cause; repeatable (default: all)")
+    parser.add_argument("--gpu", action="store_true", help="ResNet-50 on one and two GPUs")
+    parser.add_argument("--bundles", type=Path, help="a folder to keep the bundles in, one for each run of a cause")
     options = parser.parse_args()
     chosen = [CASES[name] for name in options.only or CASES]
     if not can_throttle():
@@ -29,9 +32,11 @@ def main() -> None:
         f"{'lowest':>8} {'highest':>8}"
     )
     for case in chosen:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = options.bundles / case.name if options.bundles else Path(temporary)
             results = [
-                run(case, Path(folder) / str(index), options.windows, options.steps) for index in range(options.runs)
+                run(case, folder / str(index), options.windows, options.steps, options.gpu)
+                for index in range(options.runs)
             ]
         right = sum(each.largest == case.kind for each in results)
         near = sum(abs(each.ratio - 1) <= 0.2 for each in results)

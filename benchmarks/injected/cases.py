@@ -1,4 +1,4 @@
-"""Causes of lost efficiency that are put into a training on CPUs, and what `scalecurve explain` makes of each."""
+"""Causes of lost efficiency that are put into a training on CPUs or GPUs, and what `explain` makes of each."""
 
 import os
 import shutil
@@ -63,15 +63,15 @@ class Finding:
         return self.seconds / self.expected_s
 
 
-def run(case: Case, folder: Path, windows: int = 2, steps: int = 10) -> Finding:
-    """Measure 1 and 2 workers with the cause, in so many windows of so many steps, and explain the bundle.
+def run(case: Case, folder: Path, windows: int = 2, steps: int = 10, gpu: bool = False) -> Finding:
+    """Measure 1 and 2 workers with the cause, in so many windows of so many steps, and explain ``folder/bundle``.
 
     Raises:
         RuntimeError: the run failed; its output is in the message.
     """
     folder.mkdir(parents=True)
     file, bundle = folder / "experiment.yaml", folder / "bundle"
-    file.write_text(yaml.safe_dump(_experiment(case, windows, steps)))
+    file.write_text(yaml.safe_dump(_experiment(case, windows, steps, gpu)))
     command = [
         sys.executable,
         "-c",
@@ -119,18 +119,21 @@ def _told(bundle: Path) -> float:
     return float(next(line.split("injected ")[1].split()[0] for line in lines if "injected " in line))
 
 
-def _experiment(case: Case, windows: int, steps: int) -> dict[str, Any]:
+def _experiment(case: Case, windows: int, steps: int, gpu: bool) -> dict[str, Any]:
+    batch = {"global": 512, "perWorker": 256} if gpu else {"global": 64, "perWorker": 32}
+    device = "gpu" if gpu else "cpu"
     return {
         "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": f"injected-{case.name}"},
         "spec": {
-            "scaling": {"modes": [case.mode], "workers": [1, 2], "batch": {"global": 64, "perWorker": 32}},
+            "scaling": {"modes": [case.mode], "workers": [1, 2], "batch": batch},
             "workload": {
                 "program": "custom",
                 "command": [sys.executable, str(ROOT / "benchmarks/injected/train.py")],
                 "sameData": True,
-                "env": {"CAUSE": case.name, **case.environment},
+                "env": {"CAUSE": case.name, "CAUSE_DEVICE": device, **case.environment},
+                "device": device,
             },
             "measure": {
                 "warmupSteps": min(4, steps),

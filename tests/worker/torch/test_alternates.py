@@ -56,10 +56,31 @@ def test_peak_memory_of_the_measured_model_alone() -> None:
     for _ in range(2):
         trainer.update(())
         plain.enter()
-        plain.update(())
+        plain.update([])
         plain.leave()
     trainer.update(())
     assert abs(beside.bytes() - before - alone) < MIB
+
+
+@pytest.mark.gpu
+def test_a_trace_has_the_kernels_of_the_gpu() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU, and torch sees none here")
+    from scalecurve_api.spec.measure import Measure, TraceOptions
+    from scalecurve_worker.torch.explain.trace import Trace
+
+    left = torch.randn(1024, 1024, device="cuda")
+    trace = Trace(torch.device("cuda", 0), Measure(trace=TraceOptions(steps=2)))
+    trace.begin(2)
+    for _ in range(2):
+        left.mm(left)
+    torch.cuda.synchronize()
+    trace.end(10**9)
+    assert trace._found is not None
+    (product,) = (row for row in trace._found.kernels if row.name == "matrix product")
+    assert product.calls == 2
+    assert trace.problem is not None
+    assert "no kernel of NCCL" in trace.problem
 
 
 @pytest.mark.gpu

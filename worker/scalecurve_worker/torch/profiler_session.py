@@ -50,7 +50,8 @@ class ProfilerSession:
             return
         os.environ.setdefault("KINETO_LOG_LEVEL", "5")
         try:
-            profiler: Any = profile(**options)
+            # Without use_kineto torch takes CUDA events of its own instead, and no kernel is in the trace.
+            profiler: Any = profile(**options, use_kineto=True)
             profiler.__enter__()
         except (RuntimeError, AssertionError) as error:
             self.problem = f"the profiler did not start: {_first_line(error)}"

@@ -16,7 +16,7 @@ from scalecurve_worker.rendezvous.communicator import SingleProcess
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from scalecurve_worker.torch.explain.trace import Trace, keeping  # noqa: E402
+from scalecurve_worker.torch.explain.trace import Trace, keeping, why_unmeasured  # noqa: E402
 
 TOPOLOGY = RankTopology(rank=0, local_rank=0, host="here", pid=1, device="cpu", device_name="cpu")
 
@@ -70,6 +70,26 @@ def test_a_program_that_profiles_itself_is_not_traced() -> None:
         traced(Measure(trace=TraceOptions())).note(found, SingleProcess())
     assert found.trace is None
     assert found.options["trace"] == "not traced: the program profiles itself"
+
+
+def test_the_profiler_is_asked_for_kernels_and_its_failure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    requested: list[dict[str, object]] = []
+
+    def failing(**options: object) -> None:
+        requested.append(options)
+        raise RuntimeError("CUPTI is busy\nand more")
+
+    monkeypatch.setattr("scalecurve_worker.torch.profiler_session.profile", failing)
+    trace = traced(Measure(exposed_communication=True))
+    assert requested[0]["use_kineto"] is True
+    assert trace.share is None
+    assert why_unmeasured(SingleProcess(), trace.problem) == "rank 0: the profiler did not start: CUPTI is busy"
+
+
+def test_a_trace_without_communication_tells_so() -> None:
+    trace = traced(Measure())
+    assert trace.share is None
+    assert (trace.problem or "").startswith("no collective among ")
 
 
 def test_a_pod_keeps_its_trace_in_its_claim_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Produces what docs/evidence/gpu shows of layouts, of explained GPT-2 and of nccl-tests, on one machine with two GPUs, and the study of
 # language models, the spread between machines, memory and batches predicted before their runs, on one GPU:
-#   benchmarks/gpu/collect.sh layouts|ddp|explain|nccltests|llm|between|memory|batches OUT-FOLDER
-# $SMALL=1 runs between, memory and batches with tiny models on CPUs, to try them.
+#   benchmarks/gpu/collect.sh layouts|ddp|explain|explained|models|nccltests|llm|between|memory|batches OUT-FOLDER
+# $SMALL=1 runs models, between, memory and batches with tiny models on CPUs, to try them.
 # $SECONDS_LEFT bounds layouts and ddp, $BUDGET llm, between, memory and batches.
 # $ONLY: first words of the configurations that run, one a line; $NCCL_TESTS: its sources.
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as it is.
@@ -71,6 +71,18 @@ explained) # two GPUs, nine minutes: the same with traces, known causes put into
     (cd "$work/injected" && python3 -m zipfile -c "$out/injected.zip" ./*)
     python3 -m benchmarks.fidelity.fidelity --strategies --workers 2 --only "gpt2_large hsdp" --pairs 3 \
         --limit "$((${SECONDS_LEFT:-560} - SECONDS))" --out "$out/hsdp.json" 2>&1 | tee "$out/hsdp.txt" ;;
+models) # three minutes: ResNet-50 is measured, VGG-16 and GPT-2 small predicted from it, recorded, run and scored; one block of Llama-3-8B
+    bounded "$here/models-resnet50.yaml" "${small[@]}" --bundle "$work/models-resnet50" --resume | tee "$out/models-resnet50.txt"
+    packed models-resnet50
+    for name in vgg16 gpt2-small; do
+        of=models-$name
+        [ -d "$work/$of" ] || python3 -m benchmarks.gpu.sealed_models "$here/$of.yaml" "${small[@]}" --measured "$work/models-resnet50" \
+            --record "$work/$of" 2>&1 | tee "$out/$of-predicted.txt"
+        bounded "$here/$of.yaml" "${small[@]}" --bundle "$work/$of" --resume | tee "$out/$of.txt"
+        python3 -m scalecurve predict "$work/$of" --score -o md 2>&1 | tee "$out/$of-score.txt"
+        packed "$of"
+    done
+    python3 -m benchmarks.gpu.llama_block measure ${SMALL:+--tiny} --out "$out/llama-block.json" > "$out/llama-block.txt" 2>&1 ;;
 nccltests) # six collectives from 1 MiB to 1 GiB, our own measurement and nccl-tests' programs by turns, on torch's NCCL
     nccl=$(python3 -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])')
     mkdir -p "$work/nccl/lib"
@@ -129,5 +141,5 @@ batches) # five minutes: two batches are measured, two larger ones predicted fro
         packed "$of-measured"
         packed "$of"
     done ;;
-*) echo "layouts, ddp, explain, nccltests, llm, between, memory or batches, not $stage" >&2; exit 2 ;;
+*) echo "layouts, ddp, explain, explained, models, nccltests, llm, between, memory or batches, not $stage" >&2; exit 2 ;;
 esac

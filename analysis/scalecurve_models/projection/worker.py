@@ -6,8 +6,9 @@ from typing import Any
 
 from scalecurve.bundle.measurement import steps_of
 from scalecurve.bundle.open import Bundle
+from scalecurve.corpus.device_names import device_name as canonical_name
 from scalecurve.hardware.devices import devices
-from scalecurve.hardware.names import folded
+from scalecurve.hardware.names import known_as
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.step_program import ComputeSegment, StepProgram
 from scalecurve_api.record.trial_record import TrialRecord
@@ -109,13 +110,14 @@ def measured_worker(trial: TrialSpec, bundles: Sequence[Bundle]) -> MeasuredWork
 
 
 def balance_of(device_name: str, precision: str, program: StepProgram) -> Balance:
-    """Peak and bandwidth of a shipped device of that name; without one, FLOPs and bytes take half of a step each."""
-    name = folded(device_name).removeprefix("nvidia").removeprefix("tesla")
-    for key, device in devices().items():
-        peaks = {str(kind): gflops for kind, gflops in device.gflops.items()}
-        if folded(key) == name and precision in peaks:
-            source = f"kernels share the measured step by the roofline of {key}"
-            return Balance(peaks[precision] * 1e9, device.memory_gb_s * 1e9, source)
+    """Peak and bandwidth of the shipped device that the driver calls so; without one, half of a step for each."""
+    bare = device_name.removeprefix("NVIDIA ").removeprefix("Tesla ")
+    key = known_as(bare, devices()) or canonical_name(device_name)
+    device = devices().get(key)
+    peaks = {str(kind): gflops for kind, gflops in device.gflops.items()} if device else {}
+    if device is not None and precision in peaks:
+        source = f"kernels share the measured step by the roofline of {key}"
+        return Balance(peaks[precision] * 1e9, device.memory_gb_s * 1e9, source)
     source = f"no roofline of {device_name}: FLOPs and bytes take half of the measured step each"
     return Balance(max(1.0, program.flops) * 2, max(1.0, program.moved_bytes) * 2, source)
 

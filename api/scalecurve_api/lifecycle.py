@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_api.text import count as counted
 
 
 class Job(StrEnum):
@@ -220,7 +221,7 @@ def _status(
 
 
 def _message(spec: ExperimentSpec, counts: Mapping[TrialPhase, int], done: int, total: int, too_many: bool) -> str:
-    parts = [f"{done} of {total} trials done"]
+    parts = [f"{done} of {counted(total, 'trial')} done"]
     parts += [
         f"{counts[phase]} {phase.value}"
         for phase in (TrialPhase.failed, TrialPhase.invalid, TrialPhase.full, TrialPhase.cancelled)

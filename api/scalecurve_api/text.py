@@ -50,9 +50,20 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str | None:
     return by_lower[near[0]] if near else None
 
 
-def count(number: int, noun: str) -> str:
-    """A number and its noun: ``1 worker``, ``8 workers``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def plural(number: int, noun: str, many: str = "") -> str:
+    """Return the noun for a number, without the number: ``worker``, ``workers``; ``many`` if it takes no s."""
+    return noun if number == 1 else many or f"{noun}s"
+
+
+def count(number: int, noun: str, many: str = "") -> str:
+    """Return a number and its noun: ``1 worker``, ``8 workers``, ``0 processes``."""
+    return f"{number} {plural(number, noun, many)}"
+
+
+def listed(numbers: Iterable[int], noun: str) -> str:
+    """Return numbers and their noun: ``1 worker``, ``2, 4 workers``."""
+    texts = [str(number) for number in numbers]
+    return f"{few(texts)} {noun if texts == ['1'] else f'{noun}s'}"
 
 
 def spell_value(value: object) -> str:

@@ -30,7 +30,7 @@ from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.record.trial_record import TrialRecord, stored_digest
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point, TrialSpec
-from scalecurve_api.text import count, few
+from scalecurve_api.text import count, few, listed
 from scalecurve_api.validation.document import first_error, read_documents
 from scalecurve_local import durable
 from scalecurve_local.attempt import EXIT_FILE, MAX_RECORD_BYTES, RESULT, AttemptFolder, Damaged, attempts_in
@@ -153,8 +153,8 @@ class BundleFolder:
         if (difference := first_difference(request_of(before), request_of(same))) is not None:
             raise BadInput(f"{path}: cannot add points: this bundle is of another experiment: {difference}")
         if not added_workers(before, experiment):
-            counts = few(experiment.spec.scaling.workers)
-            raise BadInput(f"{path}: has every point already ({counts} workers); add some to spec.scaling.workers")
+            counts = listed(experiment.spec.scaling.workers, "worker")
+            raise BadInput(f"{path}: has every point already ({counts}); add some to spec.scaling.workers")
         return before
 
     def grow(self, before: ScalingExperiment, after: ScalingExperiment, source: str) -> None:

@@ -16,6 +16,7 @@ from scalecurve_api.record.trial_record import Timeline, TrialRecord
 from scalecurve_api.record.unfinished import unfinished
 from scalecurve_api.spec.secrets import masked, values_in
 from scalecurve_api.spec.trial import FailedReason, TrialPhase, TrialSpec
+from scalecurve_api.text import count
 from scalecurve_local import durable
 from scalecurve_local.attempt import INTERRUPTIONS, LOGS, RESULT, AttemptFolder, Order
 from scalecurve_local.ending import MAX_LOG_BYTES, Ending, end_of_log, judge_ending, tail
@@ -101,7 +102,7 @@ def _progress(trial: TrialSpec, attempt: AttemptFolder, journals: Mapping[int, b
     workers = trial.point.workers
     late = sorted(set(range(workers)) - set(attempt.ready(workers)))
     steps = {rank: len(journal.body(data)) // journal.ROW.size for rank, data in journals.items()}
-    where = ", ".join(f"rank {rank} after {steps.get(rank, 0)} steps" for rank in range(min(workers, 8)))
+    where = ", ".join(f"rank {rank} after {count(steps.get(rank, 0), 'step')}" for rank in range(min(workers, 8)))
     joined = f"; never ready: rank {', '.join(map(str, late[:8]))}" if late else ""
     return f"did not end within deadlineSeconds, {trial.deadline_seconds}: {where}{joined}"
 
@@ -167,7 +168,7 @@ def _copy_log(source: Within, folder: Within, secrets: Sequence[str]) -> None:
                     new.write(_hide(old.read(size), secrets))
                 else:
                     new.write(_hide(old.read(_LOG_HEAD), secrets))
-                    new.write(f"\n[{size - _LOG_HEAD - _LOG_TAIL} bytes left out here]\n".encode())
+                    new.write(f"\n[{size - _LOG_HEAD - _LOG_TAIL} bytes omitted here]\n".encode())
                     old.seek(size - _LOG_TAIL)
                     new.write(_hide(old.read(_LOG_TAIL), secrets))
         with folder.opened() as handle:

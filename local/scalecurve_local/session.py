@@ -120,12 +120,12 @@ def prepare(job: RunRequest, *, resume: bool = False, add_session: bool = False,
     sessions = folder.sessions(first.points)
     if add_points and sessions > 1:
         raise BadInput(
-            f"{folder.path}: has {sessions} sessions, and points are added to a bundle of one: run the new worker "
-            "counts as an experiment of their own, and give both bundles to report and fit"
+            f"{folder.path}: has {count(sessions, 'session')}, and points are added to a bundle of one: run the new "
+            "worker counts as an experiment of their own, and give both bundles to report and fit"
         )
     last = sessions + add_session
     if (trials := len(first.trials) * last) > MAX_TRIALS:
-        raise BadInput(f"{folder.path}: with session {last} it would have {trials} trials; at most {MAX_TRIALS}")
+        raise BadInput(f"{folder.path}: session {last} makes {count(trials, 'trial')}; at most {MAX_TRIALS}")
     if add_session:
         _refuse_unfinished(job, make_plan(job.experiment, sessions))
     return Prepared(
@@ -235,7 +235,7 @@ def _run(jobs: Sequence[Prepared], options: Options) -> list[RunResult]:
         begun = [_begin(each, lock, locks) for each in jobs]
         ledgers = [ledger for ledger, _ in begun]
         if ended := end_orphans():
-            waiting(f"ended {ended} processes left by an earlier run")
+            waiting(f"ended {count(ended, 'process', 'processes')} left by an earlier run")
         turns = turns_of(jobs[0].plan.trials, jobs[0].job.experiment.spec.measure.seed) if len(jobs) > 1 else []
         paired = _paired(ledgers, jobs[0].session) if turns else None
         engines = [
@@ -299,7 +299,7 @@ def _begin(prepared: Prepared, lock: Callable[..., Locks], locks: Locks) -> tupl
         folder.grow(prepared.before, job.public, source)
     folder.begin(job.public, source, prepared.continues)
     if (sessions := folder.sessions(prepared.plan.points)) != prepared.sessions:
-        raise BadInput(f"{folder.path}: another run added session {sessions} meanwhile; look at it first")
+        raise BadInput(f"{folder.path}: another run added session {sessions} meanwhile; check it first")
     return folder.open_ledger(make_plan(job.public).trials), notes
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scalecurve_api.lifecycle import Clean, Collect, Decision, Job, Observed, Start, Status, Stop, decide, is_terminal
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_api.text import count
 from tests.api.example_experiments import spec as example_spec
 
 S, F, I, C = TrialPhase.succeeded, TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled  # noqa: E741
@@ -144,7 +145,7 @@ def check_status(status: Status, trials: Sequence[str]) -> None:
     assert sum(status.counts.values()) == status.total
     assert status.done == sum(1 for phase in status.phases if phase.final)
     assert status.phase.final == (status.done == status.total)
-    assert status.message.startswith(f"{status.done} of {status.total} trials done")
+    assert status.message.startswith(f"{status.done} of {count(status.total, 'trial')} done")
 
 
 policies = st.fixed_dictionaries(

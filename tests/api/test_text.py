@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalecurve_api.text import count, did_you_mean, few
+from scalecurve_api.text import count, did_you_mean, few, listed, plural
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,9 @@ def test_did_you_mean(word: str, allowed: list[str], suggestion: str | None) -> 
 
 def test_counts() -> None:
     assert [count(n, "worker") for n in (0, 1, 2)] == ["0 workers", "1 worker", "2 workers"]
+    assert [count(n, "process", "processes") for n in (1, 3)] == ["1 process", "3 processes"]
+    assert [plural(n, "was", "were") for n in (1, 2)] == ["was", "were"]
+    assert [listed(numbers, "worker") for numbers in ([1], [2], [1, 4])] == ["1 worker", "2 workers", "1, 4 workers"]
 
 
 def test_long_lists_are_cut() -> None:

@@ -30,13 +30,13 @@ def test_from_run_to_report_and_compare(desk: Desk):
     compared = desk.here("compare", "b", "b", code=2)
     assert "reported: 4 of 4 points" in compared.err
     assert (
-        "points that are unproved, reported or impossible are left out; --include-unproved takes them in"
+        "points that are unproved, reported or impossible are excluded; --include-unproved includes them"
         in compared.err
     )
     assert "weak" in desk.here("compare", "b", "b", "--include-unproved", code=0).out
     for verb in ("recommend", "predict"):
         refused = desk.here(verb, "b", code=2)
-        assert ": its points are unproved, reported or impossible; --include-unproved takes them in" in refused.err
+        assert ": its points are unproved, reported or impossible; --include-unproved includes them" in refused.err
     assert told in desk.here("fit", "b", "--include-unproved").out
 
 

@@ -93,6 +93,6 @@ def test_plan_says_what_sessions_and_precision_mean(desk: Desk):
     notes = "\n".join(found["totals"]["notes"])
     assert "3 sessions, 12 h or more from one start to the next; the totals are of all of them" in notes
     assert "5 to 10 repetitions in a session, until every efficiency of a series is known to 1 %" in notes
-    assert "the totals are the most, 50 % of them at least" in notes
+    assert "the totals are an upper limit, 50 % of them at least" in notes
     few = desk.write(measure={"repetitions": 4, "precision": {"efficiency": 0.01, "maxRepetitions": 3}})
     assert "spec.measure.precision.maxRepetitions" in desk.here("plan", few, code=2).err

@@ -56,7 +56,7 @@ def test_what_differs_is_named_and_nothing_is_written(lab: Lab) -> None:
         lab.run(add_points=True)
     lab.run()
     before = contents(lab.bundle)
-    with pytest.raises(BadInput, match=r"has every point already \(1 workers\); add some to spec.scaling.workers"):
+    with pytest.raises(BadInput, match=r"has every point already \(1 worker\); add some to spec.scaling.workers"):
         lab.run(add_points=True)
     lab.write(**scaling(2))
     with pytest.raises(BadInput, match="cannot add points: the bundle has 1, which is missing here"):

@@ -201,7 +201,7 @@ def test_a_huge_log_is_kept_in_part_and_says_so(lab: Lab) -> None:
     lab.run()
     log = (lab.bundle / "trials" / T1 / "logs" / "rank-0.log").read_bytes()
     assert 4_000_000 < len(log) < 4_500_000
-    assert b" bytes left out here]" in log
+    assert b" bytes omitted here]" in log
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])

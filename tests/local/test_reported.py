@@ -123,7 +123,7 @@ def test_a_program_that_prints_no_such_line(lab: Lab) -> None:
 def test_a_program_that_ends_too_early(lab: Lab) -> None:
     record = reported(lab, "megatron", {"format": "megatron"}, 2, "--steps", "12")
     assert (record.phase, record.reason) == ("Invalid", "RecordsMissing")
-    measured = "rank 0 measured 1 windows, 6 steps; expected 2 windows of 6 steps"
+    measured = "rank 0 measured 1 window, 6 steps; expected 2 windows of 6 steps"
     assert record.message == f"{measured}: let the program train for more steps"
 
 

@@ -78,7 +78,8 @@ def _summary(record: TrialRecord) -> str | None:
     told = (summary.samples, summary.wall_s, summary.throughput)
     if not all(map(_close, told, (samples, wall_s, samples / wall_s if wall_s else 0.0))):
         return (
-            f"the summary has {summary.samples} samples in {summary.wall_s:.6g} s ({summary.throughput:.6g}/s), "
+            f"the summary has {count(summary.samples, 'sample')} in {summary.wall_s:.6g} s "
+            f"({summary.throughput:.6g}/s), "
             f"the windows {samples} in {wall_s:.6g} s"
         )
     step = summary.step
@@ -88,7 +89,8 @@ def _summary(record: TrialRecord) -> str | None:
         return f"the summary has {count(step.count, 'step')}, the windows {steps}"
     # Of each step the slowest rank's time is taken, so their sum is the windows' wall time at least.
     if step.mean * step.count < wall_s * (1 - _SHARE) - _MUCH_NS / 1e9 * len(train):
-        return f"{steps} steps of {step.mean:.6g} s each make {step.mean * steps:.6g} s, the windows {wall_s:.6g} s"
+        spent = f"{step.mean * steps:.6g} s, the windows {wall_s:.6g} s"
+        return f"{count(steps, 'step')} of {step.mean:.6g} s each make {spent}"
     return None
 
 
@@ -123,7 +125,8 @@ def _steps(record: TrialRecord, sums: Mapping[int, WindowSums]) -> str | None:
         if record.trial.workload.takes_batch and not fills:
             return f"{STEPS_FILE} has {told.slowest_ns / 1e9:.6g} s of steps {at}"
         if told.samples != window.samples:
-            return f"{STEPS_FILE} has {told.samples} samples in window {window.index}, trial.json {window.samples}"
+            held = count(told.samples, "sample")
+            return f"{STEPS_FILE} has {held} in window {window.index}, trial.json {window.samples}"
     return None
 
 

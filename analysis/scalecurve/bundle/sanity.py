@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from scalecurve.bundle.problem import FileError
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.text import count
 
 Limits = tuple[float, float]
 _NS: Limits = (0, 1e18)
@@ -107,7 +108,9 @@ def check_plausible(record: TrialRecord) -> None:
         _check(f"{at}.counts", len(histogram.counts), 1, 1e4)
     point = record.trial.point
     if point.workers != point.nodes * point.workers_per_node:
-        raise FileError(f"trial.point has {point.workers} workers, which its layout {point.layout} contradicts")
+        raise FileError(
+            f"trial.point has {count(point.workers, 'worker')}, which its layout {point.layout} contradicts"
+        )
 
 
 def _check(field: str, value: float | None, low: float, high: float) -> None:

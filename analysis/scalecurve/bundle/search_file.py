@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError
 from scalecurve.bundle.files import BundleFiles
 from scalecurve.bundle.problem import FileError
 from scalecurve_api.model import Int64, Model, Text
+from scalecurve_api.text import count
 
 SEARCH_FILE = "search.json"
 SEARCH_SCHEMA: Final = "scalecurve.dev/search/v1alpha1"
@@ -80,4 +81,4 @@ def read_search(files: BundleFiles) -> SearchRecord | None:
     try:
         return SearchRecord.model_validate_json(files.read(SEARCH_FILE, MAX_SEARCH_BYTES))
     except ValidationError as error:
-        raise FileError(f"not a search record: {error.error_count()} errors") from error
+        raise FileError(f"not a search record: {count(error.error_count(), 'error')}") from error

@@ -17,6 +17,7 @@ from scalecurve.bundle.trial import Trial
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
+from scalecurve_api.text import count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,7 +94,7 @@ def window_sums(trial: Trial) -> dict[int, WindowSums]:
         _check_types(file.schema_arrow)
         spans = [_span(file.metadata.row_group(group)) for group in range(file.metadata.num_row_groups)]
         if _check_size(file) < (steps := 1 + max((high for _, _, high in spans), default=-1)):
-            raise FileError(f"not a step table: {steps} steps in {file.metadata.num_rows} rows")
+            raise FileError(f"not a step table: {count(steps, 'step')} in {count(file.metadata.num_rows, 'row')}")
         slowest, window_of = np.zeros(steps, np.int64), np.full(steps, -1, np.int64)
         for group, (rank, low, high) in enumerate(spans):
             table = file.read_row_group(group, columns=["window", "duration_ns", "samples"], use_threads=False)
@@ -139,7 +140,9 @@ def _decode(
         _check_types(file.schema_arrow)
         steps, own_steps = sum(window.steps for window in timed), sum(window.steps for window in unsynchronized)
         if workers * (steps + own_steps) > rows:
-            raise FileError(f"holds {rows} rows, {workers} ranks of {steps + own_steps} steps have more")
+            raise FileError(
+                f"holds {count(rows, 'row')}, {count(workers, 'rank')} of {count(steps + own_steps, 'step')} have more"
+            )
         first: Durations = np.empty((workers, steps), dtype=np.int64)
         second: Durations = np.empty((workers, own_steps), dtype=np.int64)
         expected = 0
@@ -152,7 +155,7 @@ def _decode(
     except (pa.ArrowException, OSError, KeyError, OverflowError, UnicodeDecodeError) as error:
         raise _no_table(error) from error
     if expected != workers:
-        raise FileError(f"contains {expected} of {workers} ranks")
+        raise FileError(f"contains {expected} of {count(workers, 'rank')}")
     for values in (first, second):
         if values.size and values.min() <= 0:
             raise FileError("contains a duration that is not positive")

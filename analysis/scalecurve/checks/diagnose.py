@@ -88,7 +88,7 @@ class Diagnosis(OneTable):
             where = f"{f.bundle}, {f.series}" if several else f.series
             effect = f"{formatting.percent(f.severity)} of a step, " if f.severity is not None else ""
             at = f"{where} at {count(f.workers, 'worker')}"
-            heading = one_line(f"{at}: {f.kind} ({effect}{len(f.trials)} of {f.of} trials)")
+            heading = one_line(f"{at}: {f.kind} ({effect}{len(f.trials)} of {count(f.of, 'trial')})")
             lines += textwrap.wrap(heading, width, subsequent_indent="  ", break_long_words=False)
             lines += textwrap.wrap(one_line(f.evidence), width, initial_indent="  ", subsequent_indent="  ")
             lines += textwrap.wrap(one_line(f.advice), width, initial_indent="  → ", subsequent_indent="    ")
@@ -129,7 +129,7 @@ def diagnose_from(bundles: Sequence[Bundle], digests: Digests) -> Diagnosis:
 
 def _left_out(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
     records = [trial.record for bundle in bundles for trial in bundle.trials if trial.record and not trial.good]
-    ends = Counter(f"{record.phase.value}: {record.reason or 'no reason given'}" for record in records)
+    ends = Counter(f"{record.phase.value}: {record.reason or 'no reason stated'}" for record in records)
     return tuple(sorted(ends.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
@@ -215,7 +215,7 @@ def _warm_up(trial: Trial, summary: StepDigest) -> _Noticed | None:
         return None
     done = trial.record.warmup.steps if trial.record and trial.record.warmup else None
     evidence = (
-        f"the first {warm_up.discard} timed steps are {formatting.percent(warm_up.excess)} slower than the rest"
+        f"the first {warm_up.discard} timed steps are {formatting.percent(warm_up.excess)} slower than the others"
         + (f", after {done} warm-up steps" if done is not None else "")
         + f"; this inflates the mean step by {formatting.percent(warm_up.bias)}"
     )
@@ -238,7 +238,7 @@ def _slow_rank(trial: Trial, summary: StepDigest) -> _Noticed | None:
         f"{windows}) and is the slowest in {formatting.percent(summary.slowest_share[rank], 0)} of the timed steps"
         + (f"; also slow: {', '.join(map(str, slow.ranks[1:9]))}" if len(slow.ranks) > 1 else "")
     )
-    advice = "every rank waits for it: compare its clocks, temperature, cores and neighbors; replace it or leave it out"
+    advice = "every rank waits for it: compare its clocks, temperature, cores and neighbors; replace or exclude it"
     return _Noticed("slow rank", trial.name, slow.excess[rank], evidence, advice)
 
 

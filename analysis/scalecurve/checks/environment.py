@@ -11,6 +11,7 @@ from scalecurve_api.programs.imported import UNKNOWN_MODEL, ImportedWorkload
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import InvalidReason
+from scalecurve_api.text import count as counted
 from scalecurve_api.text import spell_value
 
 
@@ -25,7 +26,7 @@ class Fact:
     def spelled(self) -> str:
         if len(self.values) == 1:
             return self.values[0][0]
-        return "; ".join(f"{value} ({count} trials)" for value, count in self.values)
+        return "; ".join(f"{value} ({counted(count, 'trial')})" for value, count in self.values)
 
 
 def environment(bundles: Sequence[Bundle]) -> tuple[Fact, ...]:
@@ -68,7 +69,7 @@ def check_table(bundles: Sequence[Bundle]) -> Table:
     )
     rows = tuple((bundle.label, name, *counts) for bundle in bundles for name, counts in _checks(bundle).items())
     unmade = any(row[4] for row in rows)
-    notes = ("A check that was not possible says nothing about the trial; see its detail.",) if unmade else ()
+    notes = ("A check that was not possible proves nothing about the trial; see its detail.",) if unmade else ()
     return Table("checks", "Checks of the included trials", columns, rows, notes)
 
 

@@ -13,6 +13,7 @@ from scalecurve.bundle.problem import BundleError
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import complain, fail, warn
 from scalecurve_api.problem import printable
+from scalecurve_api.text import count as counted
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
@@ -28,7 +29,7 @@ bundles_or_experiments_argument = click.argument(
 include_unproved_option = click.option(
     "--include-unproved",
     is_flag=True,
-    help="Also use points that are unproved, reported by the program, or impossible; they are left out otherwise.",
+    help="Also use points that are unproved, reported by the program, or impossible; they are excluded otherwise.",
 )
 
 
@@ -38,7 +39,7 @@ def doubts(bundles: Sequence[Bundle], included: bool) -> list[str]:
 
     lines = list(warnings(bundles))
     if not included and any(p.doubts for _, p in scaling(bundles).named_points()):
-        lines.append("points that are unproved, reported or impossible are left out; --include-unproved takes them in")
+        lines.append("points that are unproved, reported or impossible are excluded; --include-unproved includes them")
     return lines
 
 
@@ -57,7 +58,8 @@ def open_all(folders: Sequence[Path], labels: Sequence[str] = ()) -> tuple[Bundl
 
     if labels and (len(labels) != len(folders) or len(set(labels)) < len(labels) or not all(map(str.strip, labels))):
         fail(
-            f"--label: got {', '.join(labels)}; expected a different name for each of {len(folders)} bundles",
+            f"--label: got {', '.join(labels)}; expected a different name for each of "
+            f"{counted(len(folders), 'bundle')}",
             EXIT_INPUT,
         )
     try:

@@ -11,6 +11,7 @@ from scalecurve.cli.bundles import include_unproved_option
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import fail, output_option, progress_bar, quiet_option, show
 from scalecurve_api.problem import printable
+from scalecurve_api.text import count
 
 
 @click.command("history")
@@ -93,7 +94,7 @@ def command(
             logged, known = export(found, mlflow)
         except NoMlflow as error:
             fail(f"--mlflow: {error}", EXIT_ENVIRONMENT)
-        click.echo(printable(f"{logged} runs logged at {mlflow}, {known} were there"), err=output != "table")
+        click.echo(printable(f"{count(logged, 'run')} logged at {mlflow}, {known} before"), err=output != "table")
     if site is not None:
         from scalecurve.timelines.site import write_site
 
@@ -101,4 +102,6 @@ def command(
             written = write_site(found, site)
         except OSError as error:
             fail(f"--site {error.filename or site}: cannot be written: {error.strerror}", EXIT_ENVIRONMENT)
-        click.echo(printable(f"{len(written)} files in {site}, beginning with {written[0]}"), err=output != "table")
+        click.echo(
+            printable(f"{count(len(written), 'file')} in {site}, beginning with {written[0]}"), err=output != "table"
+        )

@@ -12,6 +12,7 @@ from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.imported_corpus import PUBLISHERS, import_corpus, published
 from scalecurve.cli.output import fail, output_option, show
 from scalecurve_api.problem import printable
+from scalecurve_api.text import count
 
 if TYPE_CHECKING:
     from scalecurve.importing.compose import Composed
@@ -45,7 +46,7 @@ _FORMATS = ("csv", "json", "nccl-tests", "superbench", "cloudai", "mllog", "tens
     help="Unit of a column whose name does not state it, such as step_time=ms. Repeatable.",
 )
 @click.option("--factor", "factors", metavar="COLUMN", multiple=True, help="Further column that makes a curve.")
-@click.option("--ignore", "ignored", metavar="COLUMN", multiple=True, help="Column to leave out. Repeatable.")
+@click.option("--ignore", "ignored", metavar="COLUMN", multiple=True, help="Column to ignore. Repeatable.")
 @click.option("--dry-run", is_flag=True, help="Show what would be imported; write nothing.")
 @output_option
 def command(
@@ -118,7 +119,10 @@ def _pairs(texts: Sequence[str], option: str, at: int = 0, sources: int = 1) -> 
             fail(f"{option} {name!r}: unknown field{hint} (fields: {', '.join(FIELDS)})", EXIT_INPUT)
         values = [part.strip() for part in value.split(",")] if option == "--set" and sources > 1 else [value.strip()]
         if len(values) not in (1, sources):
-            fail(f"{option} {name}: {len(values)} values for {sources} sources; give one, or one each", EXIT_INPUT)
+            fail(
+                f"{option} {name}: {count(len(values), 'value')} for {count(sources, 'source')}; give one, or one each",
+                EXIT_INPUT,
+            )
         pairs[name] = values[at] if len(values) > 1 else values[0]
     return pairs
 

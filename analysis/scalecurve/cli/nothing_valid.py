@@ -28,7 +28,7 @@ def why_nothing_is_valid(result: RunResult, measure: Measure, budget_s: float) -
         steps = measure.warmup_steps + measure.windows * measure.steps_per_window
         return (
             f"no trial finished within --budget, {budget_s:g} s: raise it, or lower --steps "
-            f"(a trial has {steps} steps with its warm-up)"
+            f"(a trial has {count(steps, 'step')} with its warm-up)"
         )
     (why, times), *_ = Counter(failed.values()).most_common(1)
     logs = result.bundle / "trials" / next(name for name in failed if failed[name] == why) / "logs"

@@ -102,5 +102,5 @@ def command(
         import yaml
 
         write.write_text(yaml.safe_dump(leave_out(slow), sort_keys=False))
-        click.echo(f"{write}: leaves out {', '.join(slow) or 'nothing'}; use it with --overlay", err=True)
+        click.echo(f"{write}: excludes {', '.join(slow) or 'nothing'}; use it with --overlay", err=True)
     sys.exit(EXIT_FAILED if slow or search.unresolved else 0)

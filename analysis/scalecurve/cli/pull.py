@@ -64,7 +64,7 @@ def _say(pulled: Pulled) -> None:
     for what, names in (
         ("still running (pull again once they end)", pulled.unfinished),
         ("cancelled before they ran, nothing recorded", pulled.unrecorded),
-        ("truncated: larger than the cluster keeps; the record says what is missing", sorted(pulled.left_out)),
+        ("truncated: larger than the cluster keeps; the record lists what is missing", sorted(pulled.left_out)),
     ):
         if names:
             more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""

@@ -35,7 +35,7 @@ _FIRST_SHARE = 0.6  # of the time for runs: the first experiment may take so muc
     type=click.FloatRange(10, 86400),
     default=180,
     show_default=True,
-    help="Seconds for everything; trials that do not fit are left out.",
+    help="Seconds for everything; trials that do not fit are skipped.",
 )
 @quiet_option
 def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:

@@ -21,6 +21,7 @@ from scalecurve.cli.output import fail
 from scalecurve.cli.price import PriceOverride, price_options
 from scalecurve.cli.pull import default_folder, fetch
 from scalecurve_api.problem import printable
+from scalecurve_api.text import count
 from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def command(
     for path in sorted(written, key=lambda path: (path.suffix != ".html", path.suffix != ".md", str(path))):
         if path.suffix in (".html", ".md") or len(written) < 8:
             click.echo(printable(str(path)))
-    click.echo(printable(f"{len(written)} files in {target}"))
+    click.echo(printable(f"{count(len(written), 'file')} in {target}"))
 
 
 def _pulled(arguments: Sequence[Path], address: ClusterAddress, into: Path | None) -> list[Path]:

@@ -23,6 +23,7 @@ from scalecurve_api.problem import printable
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_api.text import count as counted
+from scalecurve_api.text import listed
 
 if TYPE_CHECKING:
     from scalecurve.planning.script_command import ScriptCommand
@@ -199,9 +200,8 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
         _write(script.yaml, text)
     budget = script.budget or 600.0
     trials = len(workers) * len(modes) * experiment.spec.measure.repetitions
-    counts = ", ".join(map(str, workers))
     lines = [
-        f"{command.name}: {' and '.join(modes)} scaling on {counts} {'worker' if counts == '1' else 'workers'}, "
+        f"{command.name}: {' and '.join(modes)} scaling on {listed(workers, 'worker')}, "
         f"{counted(trials, 'trial')}; "
         f"{about_batch}; ends after {budget:g} s at the latest (--budget)",
         *([f"dropped, since the ranks are started here: {', '.join(command.dropped)}"] if command.dropped else []),

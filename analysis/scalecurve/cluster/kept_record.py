@@ -80,7 +80,7 @@ def _unsealed(trial: BegunTrial, attempt: int, payload: bytes, kept: KeptRecord 
     if kept is None or digest(payload) != kept.sha256:
         stated = f"{kept.bytes} bytes with {kept.sha256}" if kept else "nothing of it"
         raise RecordError(
-            f"the record's {len(payload)} bytes have sha256 {digest(payload)}, and the trial's status says "
+            f"the record's {len(payload)} bytes have sha256 {digest(payload)}, and the trial's status states "
             f"{stated}: it was changed or damaged in the cluster"
         )
     try:

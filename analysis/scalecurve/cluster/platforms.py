@@ -6,6 +6,7 @@ from typing import Any
 
 from scalecurve_api.model import canonical_json
 from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.text import count as counted
 
 OVERLAYS = "manifests/platforms"
 _RDMA = ("rdma/", "nvidia.com/hostdev", "nvidia.com/mlnxnics", "openshift.io/mlxnics", "nvidia.com/rdma")
@@ -48,12 +49,14 @@ def _of_nodes(nodes: Sequence[Mapping[str, Any]]) -> Iterator[DetectedPlatform]:
             if name.startswith(_RDMA) and str(amount) != "0":
                 rdma[name] = rdma.get(name, 0) + 1
     if rdma:
-        listed = ", ".join(f"{name} on {count} of {len(nodes)} nodes" for name, count in sorted(rdma.items()))
+        listed = ", ".join(
+            f"{name} on {count} of {counted(len(nodes), 'node')}" for name, count in sorted(rdma.items())
+        )
         yield DetectedPlatform("infiniband", f"InfiniBand or RoCE: {listed}", tuple(rdma))
     if count := sum(str(_allocatable(node).get(_EFA, 0)) != "0" for node in nodes):
-        yield DetectedPlatform("efa", f"AWS EFA: {_EFA} on {count} of {len(nodes)} nodes", (_EFA,))
+        yield DetectedPlatform("efa", f"AWS EFA: {_EFA} on {count} of {counted(len(nodes), 'node')}", (_EFA,))
     if count := sum(_labels(node).get(_ACCELERATOR) == _MEGA for node in nodes):
-        found = f"GPUDirect-TCPXO: {_ACCELERATOR}={_MEGA} on {count} of {len(nodes)} nodes"
+        found = f"GPUDirect-TCPXO: {_ACCELERATOR}={_MEGA} on {count} of {counted(len(nodes), 'node')}"
         yield DetectedPlatform("gke-tcpxo", found, ("tcpxo",))
     cliques = {clique for node in nodes if (clique := _labels(node).get(_CLIQUE))}
     if cliques:

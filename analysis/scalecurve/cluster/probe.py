@@ -213,11 +213,11 @@ def tables(search: NodeSearch, unit: str) -> list[Table]:
 
 def _verdicts(search: NodeSearch) -> Iterator[tuple[Any, ...]]:
     for node in search.slow_nodes:
-        yield "node", node, f"kubectl describe node {node}; leave it out"
+        yield "node", node, f"kubectl describe node {node}; exclude it"
     for a, b in search.slow_links:
-        yield "link", f"{a} - {b}", f"check the cables and ports between them; leave out {a} or {b}"
+        yield "link", f"{a} - {b}", f"check the cables and ports between them; exclude {a} or {b}"
     for group in search.unresolved:
-        yield "group", ", ".join(group), "slow as a whole, and not in parts; probe it again"
+        yield "group", ", ".join(group), "slow only as a group; probe it again"
 
 
 def _runs(search: NodeSearch) -> Iterator[tuple[Any, ...]]:

@@ -170,7 +170,7 @@ def _one(cluster: BlockingCluster, trial: BegunTrial, work: Within, trials: With
     assembled = put_together(trial, outcome, envelope)
     target = trials / trial.trial
     if others := [name for name in target.entries() if name not in _MADE and not name.startswith(".")]:
-        raise RecordError(f"{target} holds {others[0]}, which no engine made: move it away to fetch the trial anew")
+        raise RecordError(f"{target} holds {others[0]}, which no engine made: move it away to fetch the trial again")
     building = work / trial.trial
     # An engine on one machine puts the ranks' logs here; from a cluster there are the last lines in the record.
     (building / "logs").make()

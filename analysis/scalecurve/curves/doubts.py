@@ -13,7 +13,7 @@ from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.record.checks.proof import MOST_EFFICIENCY, MOST_EFFICIENCY_UNCERTAIN, unproved
 from scalecurve_api.spec.trial import InvalidReason
-from scalecurve_api.text import count, few
+from scalecurve_api.text import count, few, listed
 
 _UNSEEN = {
     InvalidReason.no_communication: "no communication was observed",
@@ -69,7 +69,7 @@ def imported_lines(points: Sequence[Named]) -> tuple[str, ...]:
     elsewhere = [p.workers for _, p in points if p.imported]
     if not elsewhere:
         return ()
-    workers = f"at {few(dict.fromkeys(elsewhere))} worker{'' if set(elsewhere) == {1} else 's'}"
+    workers = f"at {listed(dict.fromkeys(elsewhere), 'worker')}"
     some = f": {len(elsewhere)} of {count(len(points), 'point')}, {workers}"
     return (f"{NOT_CHECKED}{'' if len(elsewhere) == len(points) else some}",)
 
@@ -83,7 +83,7 @@ def doubtful_lines(points: Sequence[Named]) -> tuple[str, ...]:
         counts: dict[str, list[int]] = {}
         for name, p in shown:
             counts.setdefault(name, []).append(p.workers)
-        places = (f"{few(workers)} worker{'' if workers == [1] else 's'}" for workers in counts.values())
+        places = (listed(workers, "worker") for workers in counts.values())
         return few(
             f"in {name} at {place}" if several else f"at {place}" for name, place in zip(counts, places, strict=True)
         )

@@ -36,7 +36,7 @@ BY_SECTIONS = {
     COMPUTE: "forward and backward passes without waiting, against the baseline's",
     OPTIMIZER: SECTIONS,
     HOST: "time in no section, against the baseline's",
-    UNKNOWN: "in no section that could be told apart",
+    UNKNOWN: "in no identifiable section",
 }
 ADVICE = {
     COMMUNICATION: "larger batches per worker, gradient accumulation, other bucket sizes, compression, a faster link",

@@ -9,7 +9,7 @@ from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.kinds import two_kinds
 from scalecurve_api.spec.scaling import Mode
-from scalecurve_api.text import count
+from scalecurve_api.text import count, listed, plural
 
 _ALONE = " (single repetition: run-to-run variation unknown)"
 
@@ -27,8 +27,8 @@ def _beyond(points: Sequence[PointResult]) -> str:
     ended = [p for p in points if p.workers > largest and not p.counts.unfinished and not p.counts.succeeded]
     lost = [p.workers for p in ended if not p.counts.full]
     full = [p.workers for p in ended if p.counts.full]
-    return (f"; no valid trials at {_workers(lost)}" if lost else "") + (
-        f"; out of memory at {_workers(full)}" if full else ""
+    return (f"; no valid trials at {listed(lost, 'worker')}" if lost else "") + (
+        f"; out of memory at {listed(full, 'worker')}" if full else ""
     )
 
 
@@ -98,13 +98,13 @@ def notes(series: MeasuredSeries, points: Sequence[PointResult]) -> list[str]:
     alone = [p.workers for p in measured if p.throughput and p.throughput.repetitions == 1]
     if alone:
         sentences.append(
-            f"{series.name}: single repetition at {_workers(alone)}: its interval shows how stable that run "
+            f"{series.name}: single repetition at {listed(alone, 'worker')}: its interval shows how stable that run "
             "was, not how much runs differ"
         )
     sentences += [
         f"{series.name}: {kinds.slow} of {count(kinds.repetitions, 'repetition')} at "
         f"{count(timed[kinds.point].point.workers, 'worker')}{spelled_sessions([kinds.session])} "
-        f"{'is' if kinds.slow == 1 else 'are'} {formatting.percent(kinds.excess)} slower than the others: intervals "
+        f"{plural(kinds.slow, 'is', 'are')} {formatting.percent(kinds.excess)} slower than the others: intervals "
         "are wide for it; find the cause, or repeat more often"
         for kinds in two_kinds([p.samples for p in timed])
     ]
@@ -121,7 +121,3 @@ def _superlinear(name: str, point: PointResult, value: Estimate) -> str:
         else "the baseline may have been slowed (clocks, other load, cold start)"
     )
     return f"{text} is beyond noise: {why}; compare the points' clocks and environment before trusting it"
-
-
-def _workers(counts: Sequence[int]) -> str:
-    return f"{', '.join(map(str, counts))} worker{'' if list(counts) == [1] else 's'}"

@@ -11,6 +11,7 @@ from scalecurve.curves.cost import CostReport, SeriesCost
 from scalecurve.curves.results import PointResult
 from scalecurve.render.table import Cell, Column, Table, experiment_column
 from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.text import count
 
 MEASURED, SUBTRACTED = "windows without all-reduce", "step of 1 worker subtracted"
 _BATCH_AXES = ("batch.perWorker", "batch.global")
@@ -91,7 +92,7 @@ def batch_table(costs: CostReport) -> Table:
         Column("batch", "Batch", "count"),
     ]
     for n in counts:
-        columns.append(Column(f"time_{n}", f"{work}, {n} worker{'s' if n > 1 else ''}", "number", "s"))
+        columns.append(Column(f"time_{n}", f"{work}, {count(n, 'worker')}", "number", "s"))
         columns.append(Column(f"speedup_{n}", "speed-up", "number"))
     rows = [_batch_row(series, counts, known) for group in kept for series in group] if len(counts) > 1 else []
     notes = (

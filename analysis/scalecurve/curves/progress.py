@@ -10,6 +10,7 @@ from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, 
 from scalecurve.curves.tables import build, or_pending
 from scalecurve.render.notebook import OneTable
 from scalecurve.render.table import Cell, Column, Table
+from scalecurve_api.text import count as counted
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _headline(bundle: Bundle, total: TrialCounts, result: ScalingResult) -> str:
     done = total.planned - total.unfinished
     ends = {"failed": total.failed, "invalid": total.invalid, "cancelled": total.cancelled}
     bad = [f"{number} {end}" for end, number in ends.items() if number]
-    text = f"{bundle.label}: {done} of {total.planned} trials done"
+    text = f"{bundle.label}: {done} of {counted(total.planned, 'trial')} done"
     if bundle.plan is None:
-        text = f"{bundle.label}: {done} trials recorded, number planned unknown"
+        text = f"{bundle.label}: {counted(done, 'trial')} recorded, number planned unknown"
     return "; ".join([", ".join([text, *bad]), *first_lines(result.named_points())])

@@ -75,7 +75,7 @@ def find_link(reference: str) -> Link:
         gbps = 0.0
     if not 0 < gbps < math.inf:
         raise HardwareError(f"link {reference!r}: expected a positive rate such as 25gbps or 3.1GB/s")
-    return Link(key=reference, title=f"{gbps:g} Gbit/s", gbps=gbps, source="as given")
+    return Link(key=reference, title=f"{gbps:g} Gbit/s", gbps=gbps, source="as stated")
 
 
 def precision_of(name: str) -> Precision:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from scalecurve.importing.reading import SourceError
 from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.text import count
 
 _SURE_GB_S = 1.0  # bandwidths are printed with two decimals: ratios of smaller ones say little
 _TOLERANCE = 0.04
@@ -47,5 +48,5 @@ def refuse_other_collectives(printed: Iterable[Printed], workers: int, place: st
     if ratios and workers > 1 and not math.isclose(sorted(ratios)[len(ratios) // 2], expected, rel_tol=_TOLERANCE):
         raise SourceError(
             f"{place}: busbw is {sorted(ratios)[len(ratios) // 2]:.3g} of algbw, and {expected:.3g} for an all-reduce "
-            f"over {workers} workers: only all-reduces are imported"
+            f"over {count(workers, 'worker')}: only all-reduces are imported"
         )

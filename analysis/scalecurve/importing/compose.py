@@ -17,6 +17,7 @@ from scalecurve_api.record.trial_record import Origin, Summary, TrialRecord, Tri
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_api.text import count as counted
 from scalecurve_api.text import few
 
 ENGINE = "import"
@@ -76,7 +77,7 @@ def compose(name: str, readings: Sequence[Reading]) -> Composed:
         if each.reading.repetition is not None:
             copied = (each.point, each.reading.repetition, each.reading.stretches, each.reading.allreduce)
             if (earlier := places.setdefault(copied, each.reading.place)) != each.reading.place:
-                repetition = f"repetition {each.reading.repetition} of {each.reading.workers} workers"
+                repetition = f"repetition {each.reading.repetition} of {counted(each.reading.workers, 'worker')}"
                 raise SourceError(
                     f"{each.reading.place}: has {repetition} again, as {earlier} has it: remove one of them"
                 )

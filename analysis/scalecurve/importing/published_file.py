@@ -13,6 +13,7 @@ from typing import Literal
 from scalecurve.importing.columns import Statements, meaning, number, whole
 from scalecurve.importing.reading import SourceError
 from scalecurve.importing.table_file import csv_rows
+from scalecurve_api.text import count
 
 Quantity = Literal["throughput", "speedup", "efficiency"]
 _Curve = tuple[str, str, int | None, str, str | None, str, Quantity]
@@ -59,7 +60,7 @@ def read_published(path: Path) -> tuple[StatedCurve, ...]:
         )
         key = (network or "(not stated)", title or path.stem, batch, hardware, month, source or path.name, given[0])
         if workers in points.setdefault(key, {}):
-            raise SourceError(f"{place}: a second value of this curve at {workers} workers")
+            raise SourceError(f"{place}: a second value of this curve at {count(workers, 'worker')}")
         points[key][workers] = value
     if not points:
         raise SourceError(f"{path}: has no row")

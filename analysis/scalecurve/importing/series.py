@@ -18,7 +18,7 @@ def stretches(steps: Sequence[Stretch], warmup: int = WARMUP) -> tuple[tuple[Str
     kept = steps[skipped:]
     size = -(-len(kept) // _MOST)
     parts = [kept[at : at + size] for at in range(0, len(kept), size)]
-    note = f"first {skipped} of {len(steps)} entries left out as warm-up" if skipped else ""
+    note = f"first {skipped} of {len(steps)} entries skipped as warm-up" if skipped else ""
     return tuple(_joined(part) for part in parts), note
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from scalecurve.importing.columns import FACTORS, Meaning, number, whole
 from scalecurve.importing.reading import Reading, SourceError, Value, WorkerPrice
 from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.text import count
 
 Place = Callable[[str], str]
 
@@ -45,7 +46,7 @@ def _batches(cells: Mapping[str, str], workers: int, at: Place) -> tuple[int | N
     total = whole(cells["global_batch"], at("global_batch")) if "global_batch" in cells else None
     share = whole(cells["batch_per_worker"], at("batch_per_worker")) if "batch_per_worker" in cells else None
     if total is not None and share is not None and total != share * workers:
-        raise SourceError(f"{at('global_batch')}: {total} is not {workers} workers x {share} per worker")
+        raise SourceError(f"{at('global_batch')}: {total} is not {count(workers, 'worker')} x {share} per worker")
     if total is None and share is not None:
         total = share * workers
     if share is None and total is not None:

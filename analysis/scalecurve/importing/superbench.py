@@ -36,7 +36,7 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     if not collectives and not trainings:
         raise SourceError(f"{path}: has no allreduce of nccl-bw or rccl-bw and no training throughput of a model")
     if collectives and trainings:
-        left_out = f"{len(trainings)} training results of this file left out; --set model=NAME imports those instead"
+        left_out = f"{len(trainings)} training results of this file skipped; --set model=NAME imports those instead"
         if "model" not in statements.facts:
             return [replace(reading, notes=(*reading.notes, left_out)) for reading in collectives]
     return collectives if not trainings else [r for r in trainings if statements.facts.get("model") in (None, r.model)]

@@ -10,6 +10,7 @@ from scalecurve.importing.columns import Meaning, Statements, copies, meaning, n
 from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
 from scalecurve.importing.stated import stated
 from scalecurve.importing.text_file import read_text
+from scalecurve_api.text import count as counted
 
 Rows = Iterator[tuple[str, dict[str, str]]]
 _QUANTITIES = ("throughput", "step_time", "time", "speedup")
@@ -112,7 +113,7 @@ def csv_rows(path: Path) -> Rows:
             raise SourceError(f"{path}: row {lines[0][0]} names a column twice: {', '.join(header)}")
         for (at, _), cells in zip(lines[1:], rows, strict=False):
             if len(cells) != len(header):
-                raise SourceError(f"{path}, row {at}: expected {len(header)} values, got {len(cells)}")
+                raise SourceError(f"{path}, row {at}: expected {counted(len(header), 'value')}, got {len(cells)}")
             yield f"{path.name}, row {at}", dict(zip(header, cells, strict=True))
     except csv.Error as error:
         raise SourceError(f"{path}: not CSV: {error}") from error

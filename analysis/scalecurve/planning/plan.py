@@ -25,6 +25,7 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.measure import Repeated
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_api.text import count as counted
 
 DEFAULT_STARTUP_SECONDS = 15.0
 ASSUMED_SD = 0.005  # between repetitions of a point, where no bundle tells
@@ -87,8 +88,8 @@ class Planned:
         if open_ := self.seconds.count(None):
             left_out = "" if open_ == len(self.seconds) else " and are missing from the totals"
             notes.append(
-                f"{open_} of {len(self.seconds)} trials have no time estimate{left_out}: use --step-time, or an "
-                "earlier bundle with --from"
+                f"{open_} of {counted(len(self.seconds), 'trial')} have no time estimate{left_out}: "
+                "use --step-time, or an earlier bundle with --from"
             )
         if self.per_worker_hour is None:
             notes.append("no price: set spec.cost.perWorkerHour")
@@ -139,7 +140,9 @@ def plan(
     seconds, source = list(times), []
     if earlier is not None:
         timed = sum(value is not None for value in times)
-        source.append(f"{timed} of {len(times)} trials use times from {earlier.label} (same point and workload)")
+        source.append(
+            f"{timed} of {counted(len(times), 'trial')} use times from {earlier.label} (same point and workload)"
+        )
     if step_seconds is not None:
         stepped = [startup_seconds + steps_of(trial) * step_seconds for trial in made.trials]
         seconds = [by_step if timed is None else timed for timed, by_step in zip(times, stepped, strict=True)]
@@ -189,7 +192,7 @@ def _repeated(measure: Repeated, session: int | None) -> Iterator[str]:
         least, most = min(max(measure.repetitions, LEAST), measure.most_repetitions), measure.most_repetitions
         target = f"every efficiency of a series is known to {measure.precision.efficiency * 100:g} %"
         share = f"{least / most * 100:.0f} % of them at least"
-        yield f"{least} to {most} repetitions in a session, until {target}: the totals are the most, {share}"
+        yield f"{least} to {most} repetitions in a session, until {target}: the totals are an upper limit, {share}"
 
 
 def _ladder(experiment: ScalingExperiment) -> Iterator[str]:
@@ -198,7 +201,7 @@ def _ladder(experiment: ScalingExperiment) -> Iterator[str]:
         yield (
             f"at each worker count the batch per worker rises from {ladder.from_} by a factor of {ladder.factor} until "
             f"one does not fit into memory, to {ladder.batches[-1]} at most: larger batches are then not run, and the "
-            "totals are the most"
+            "totals are an upper limit"
         )
 
 

@@ -16,6 +16,7 @@ from scalecurve_api.files import atomic_file
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point
+from scalecurve_api.text import count
 
 Run = Callable[[ScalingExperiment, Path], bool]
 """Runs an experiment into a bundle, and returns whether it came to its end"""
@@ -117,8 +118,8 @@ class Search:
                 example = next((t for m in members if (p := measured.get(key_of(m))) for t in p.trials), None)
                 why = example.record.message if example is not None and example.record is not None else "none ran"
                 raise NothingMeasured(
-                    f"{self.rung_folder(rung)}: no valid trial of {members[0].mode.value} at {members[0].workers} "
-                    f"workers: {why}"
+                    f"{self.rung_folder(rung)}: no valid trial of {members[0].mode.value} at "
+                    f"{count(members[0].workers, 'worker')}: {why}"
                 )
             passing |= {key_of(point) for point in stay}
             best = throughput(samples[key_of(stay[0])]).value

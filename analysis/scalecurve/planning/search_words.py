@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from scalecurve.bundle.search_file import SearchRecord, SearchRung
 from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, table_of
+from scalecurve_api.text import count
 
 _WHY = {
     "illegal": "as illegal",
@@ -38,13 +39,14 @@ def search_in_words(record: SearchRecord) -> Iterator[str]:
         if refused:
             first = f"{refused[0].layout} at {refused[0].workers}: {refused[0].why}"
             yield f"{len(refused)} of {record.candidates} candidates dropped before a trial, {why}; first {first}"
-    cost = f"{record.trials} trials, {formatting.number(record.worker_hours)} worker-hours"
-    grid = f"{record.grid_trials} trials, {formatting.number(record.grid_worker_hours)} worker-hours (estimated)"
+    cost = f"{count(record.trials, 'trial')}, {formatting.number(record.worker_hours)} worker-hours"
+    hours = formatting.number(record.grid_worker_hours)
+    grid = f"{count(record.grid_trials, 'trial')}, {hours} worker-hours (estimated)"
     share = record.cost_share
     saved = f": {formatting.percent(1 - share)} saved" if share is not None and share < 1 else ": nothing saved"
     yield f"the search took {cost}; the full grid takes {grid}{saved}"
     if record.grid_unknown:
-        yield f"{record.grid_unknown} trials of the grid have no known time and are missing from that estimate"
+        yield f"{count(record.grid_unknown, 'trial')} of the grid have no known time and are missing from that estimate"
     failed = sum(each.of_best is None for rung in record.rungs for each in rung.dropped)
     if failed:
         yield f"{failed} candidates were dropped without a valid trial"

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 
+from scalecurve_api.text import count
+
 _MOST = 8
 
 
@@ -25,10 +27,10 @@ def starters(gpus: int, cores: int) -> tuple[list[Starter], str]:
     device, counts = ("gpu", worker_counts(gpus)) if gpus >= 2 else ("cpu", worker_counts(min(cores, 4)))
     spelled = ", ".join(map(str, counts[:-1])) + f" and {counts[-1]}"
     if gpus >= 2:
-        choice = f"{gpus} GPUs: ResNet-50 in bf16 on {spelled} of them"
+        choice = f"{count(gpus, 'GPU')}: ResNet-50 in bf16 on {spelled} of them"
     else:
         why = "one GPU cannot show scaling" if gpus else "no GPU"
-        choice = f"{why}, so CPU cores act as workers; a CIFAR ResNet on {spelled} of {cores} cores"
+        choice = f"{why}, so CPU cores act as workers; a CIFAR ResNet on {spelled} of {count(cores, 'core')}"
     names = {"quickstart": device, "quickstart-digits": "digits"}
     starters = [_starter(template, name, counts, device) for name, template in names.items()]
     return starters, f"{choice}, and digit images trained to accuracy"

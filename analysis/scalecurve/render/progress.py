@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_api.text import count as counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -73,7 +74,7 @@ class LiveLine:
         if self._on:
             return ""
         left = f", {clock(progress.remaining_s)} left" if progress.remaining_s else ""
-        return f"  {progress.done}/{progress.total} trials{left}"
+        return f"  {progress.done}/{counted(progress.total, 'trial')}{left}"
 
     def _line(self, progress: RunProgress) -> RenderableType:
         """One line at any width: the least important part comes last and is cut off."""
@@ -81,7 +82,7 @@ class LiveLine:
         from rich.table import Table
         from rich.text import Text
 
-        parts = [f"{progress.done}/{progress.total} trials"]
+        parts = [f"{progress.done}/{counted(progress.total, 'trial')}"]
         for phase in (TrialPhase.failed, TrialPhase.invalid):
             if progress.counts.get(phase):
                 parts.append(f"{progress.counts[phase]} {phase.value.lower()}")

@@ -11,7 +11,7 @@ from scalecurve.reporting.among_published import beside_published
 from scalecurve.reporting.belief import Belief, belief
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.prices import PriceList, price_list
-from scalecurve_api.text import count
+from scalecurve_api.text import count, plural
 
 MOST_SERIES = 4
 FEW_SERIES = 2
@@ -126,7 +126,7 @@ def _rate(series: SeriesResult, few: bool) -> str:
         efficient = formatting.percent(last.efficiency.value)
         return f"{times}× on {count(last.workers, 'worker')}{between}, {efficient} efficient"
     return (
-        f"{count(last.workers, 'worker')} {'is' if last.workers == 1 else 'are'} {times}× as fast{between} as "
+        f"{count(last.workers, 'worker')} {plural(last.workers, 'is', 'are')} {times}× as fast{between} as "
         f"{series.baseline}, {formatting.percent(last.efficiency.value)} efficient: {rate}"
     )
 

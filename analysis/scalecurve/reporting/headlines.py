@@ -32,7 +32,7 @@ def _line(bundle: Bundle) -> str:
     good = sum(trial.good for trial in bundle.trials)
     if not good:
         return ""
-    return f"{', '.join(named)}; {good} of {len(bundle.trials)} trials valid{_when(bundle)}"
+    return f"{', '.join(named)}; {good} of {count(len(bundle.trials), 'trial')} valid{_when(bundle)}"
 
 
 def _several(values: Sequence[str]) -> str:

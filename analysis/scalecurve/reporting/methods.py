@@ -9,7 +9,7 @@ _INTERVALS = {
     Method.REPETITIONS: "Student's t on the repetitions' seconds per sample (log scale)",
     Method.WELCH: "Welch's t on the repetitions' seconds per sample (log scale)",
     Method.SESSIONS: "Student's t on the sessions' means (log scale), of a variance no less than their repetitions'",
-    Method.WITHIN_RUN: "windows of a single run, which says nothing about run-to-run variation",
+    Method.WITHIN_RUN: "windows of a single run, which does not show run-to-run variation",
 }
 
 

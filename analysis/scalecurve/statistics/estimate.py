@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from scalecurve_api.text import count
+
 
 class Method(StrEnum):
     """How an interval was found; stands beside every number that is shown."""
@@ -53,7 +55,7 @@ class RepetitionTotals:
         if len(self.samples) != len(self.wall_s) or not self.samples:
             raise ValueError(
                 "a repetition needs the samples and the wall time of each of one or more windows, got "
-                f"{len(self.samples)} samples and {len(self.wall_s)} wall times"
+                f"{count(len(self.samples), 'sample')} and {len(self.wall_s)} wall times"
             )
         for name, values in (("samples", self.samples), ("wall_s", self.wall_s)):
             for index, value in enumerate(values):

@@ -23,6 +23,7 @@ from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.spread import sessions_of, student_quantile, sum_of_squares
 from scalecurve.timelines.timeline import day
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.text import count
 
 SHIPPED = "shipped"
 LEVEL = 0.95
@@ -157,7 +158,7 @@ def _entry(series: MeasuredSeries, source: str, tolerance: float | None) -> Iter
     yield "source", source
     yield (
         "note",
-        f"{sessions} session{'s' if sessions > 1 else ''}; "
+        f"{count(sessions, 'session')}; "
         + ("the tolerance is stated" if tolerance else "the tolerance is that of a prediction of one further session"),
     )
 

@@ -167,7 +167,7 @@ def _of_doubts(bundle: Bundle, include_unproved: bool) -> Iterator[GateCheck]:
         for series in scaling([bundle]).series:
             for p in series.points:
                 if p.doubts:
-                    why = f"left out: {', '.join(p.doubts)}; --include-unproved takes it in"
+                    why = f"excluded: {', '.join(p.doubts)}; --include-unproved includes it"
                     yield GateCheck("proof", CheckOutcome.UNDECIDED, why, series.name, p.workers, p.throughput)
 
 

@@ -86,7 +86,7 @@ def _check(standing: PublishedStanding, rates: Sequence[float], share: float) ->
         f"device {formatting.number(threshold)} {standing.unit}"
     )
     if refused is None:
-        detail = f"one repetition says nothing of the next; {detail}"
+        detail = f"one repetition does not predict the next; {detail}"
         return GateCheck("published", CheckOutcome.UNDECIDED, detail, own.series, workers, now, reference)
     outcome = CheckOutcome.FAILED if refused else CheckOutcome.PASSED
     ratio = now.scaled(1 / reference.value)

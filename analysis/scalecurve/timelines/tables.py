@@ -86,7 +86,7 @@ def sessions_table(timeline: ExperimentTimeline, title: str = "") -> Table:
     columns += [
         Column(
             f"{curve.series} {curve.workers} {curve.layout}",
-            f"{curve.series} at {curve.workers}" if several else f"{curve.workers} workers",
+            f"{curve.series} at {curve.workers}" if several else count(curve.workers, "worker"),
             "percent" if percent else "number",
             "" if percent else f"{curve.unit}/s",
             interval=True,

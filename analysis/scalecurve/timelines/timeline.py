@@ -191,8 +191,8 @@ def sessions_of(
         in_order.sort(key=lambda session: (session.started_ns, session.bundle, session.number))
     notes = [f"{name}: {why}" for name, why in collected.unusable]
     notes += [f"{name}: holds trials of another bundle; each trial is taken once" for name in sorted(copies)]
-    notes += [f"{name}: no times, so its place is not known; left out" for name in sorted(timeless)]
-    notes += [f"{where} workers: left out as unproved; --include-unproved takes it in" for where in sorted(doubted)]
+    notes += [f"{name}: no times, so its place is not known; excluded" for name in sorted(timeless)]
+    notes += [f"{where} workers: excluded as unproved; --include-unproved includes it" for where in sorted(doubted)]
     return sessions, notes
 
 

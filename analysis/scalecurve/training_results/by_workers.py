@@ -10,6 +10,7 @@ from scalecurve.training_results.convergence import TOLERANCE, WIDTH, settled
 from scalecurve.training_results.extrapolation import LEAST_COUNTS, Extrapolated, extrapolate
 from scalecurve.training_results.outcome import PointTraining, Run
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.text import count as counted
 
 MOST_EPOCHS = 12  # rows of the table by epoch; all epochs are in ``evals.parquet``
 FURTHER = (2, 4)  # times the largest count that was run
@@ -72,7 +73,7 @@ def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -
     notes = (
         f"A run has converged at the first epoch from which the mean of its last {WIDTH} validation accuracies stays "
         f"within {TOLERANCE * 100:g} percentage points of that mean's maximum, unless it is one of the last {WIDTH}. "
-        "Times cover the runs that converged; turnaround is the whole trial, from start to collected record.",
+        "Times cover the runs that converged; turnaround is the full trial, from start to collected record.",
     )
     return Table("against-workers", "Accuracy against workers", columns, tuple(rows), notes if rows else ())
 
@@ -90,7 +91,7 @@ def _beyond(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) ->
         first, most = curve[0], max(p.point.workers for p in curve)
         counts = len({p.point.workers for p in curve})
         if counts < LEAST_COUNTS:
-            why = f"not identifiable: {counts} worker counts; a trend needs {LEAST_COUNTS}"
+            why = f"not identifiable: {counted(counts, 'worker count')}; a trend needs {LEAST_COUNTS}"
             rows.append((first.bundle, first.series, "all", None, None, why))
             continue
         for name, of, logarithm in _QUANTITIES:

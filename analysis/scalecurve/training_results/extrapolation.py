@@ -2,7 +2,7 @@
 
 A line through logarithms: log y (or y itself, for accuracies) against log2 of the worker count, fitted to every run by
 least squares, with Student's interval of the mean at the further count. Two tests come before it: at least three
-worker counts must have been run, and the same line through all but the largest must have foretold the largest.
+worker counts must have been run, and the same line through all but the largest must have predicted the largest.
 """
 
 import math
@@ -42,15 +42,15 @@ def extrapolate(runs: Runs, workers: int, level: float = 0.95, *, logarithm: boo
         return _not(workers, f"not identifiable: {len(values_by_count)} worker counts; a trend needs {LEAST_COUNTS}")
     largest = max(values_by_count)
     before = {count: values for count, values in values_by_count.items() if count != largest}
-    foretold = _line(before, largest, level, logarithm, len(values_by_count[largest]))
+    predicted = _line(before, largest, level, logarithm, len(values_by_count[largest]))
     line = _line(values_by_count, workers, level, logarithm)
-    if foretold is None or line is None:
+    if predicted is None or line is None:
         return _not(workers, "not identifiable: too few repetitions to separate a trend from noise")
     observed = float(np.mean([_scale(value, logarithm) for value in values_by_count[largest]]))
-    if not foretold[1] <= observed <= foretold[2]:
-        value, low, high = (_back(end, logarithm) for end in foretold)
-        prediction = f"from fewer, {largest} workers were foretold {value:.4g} ({low:.4g} to {high:.4g})"
-        return _not(workers, f"not identifiable: {prediction}, and came out at {_back(observed, logarithm):.4g}")
+    if not predicted[1] <= observed <= predicted[2]:
+        value, low, high = (_back(end, logarithm) for end in predicted)
+        prediction = f"fewer workers predict {value:.4g} ({low:.4g} to {high:.4g}) at {largest} workers"
+        return _not(workers, f"not identifiable: {prediction}, but {_back(observed, logarithm):.4g} was measured")
     value, low, high = (_back(end, logarithm) for end in line)
     return Extrapolated(workers, value, low, high)
 

@@ -66,7 +66,7 @@ def optimus(
     from scalecurve_models.optimus.table import speed_table
 
     if (loss is None) != (target_loss is None):
-        fail("--loss and --target-loss must be given together", EXIT_INPUT)
+        fail("--loss and --target-loss require each other", EXIT_INPUT)
     with input_errors():
         table = speed_table(
             numbers(theta, "--theta"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table, columns_of
+from scalecurve_api.text import count as counted
 from scalecurve_models.collectives.collective_fit import TimedAllReduce
 from scalecurve_models.collectives.comparison import CollectiveComparison
 from scalecurve_models.collectives.costs import RankGroup
@@ -59,7 +60,7 @@ def least_sizes(
         predicted: dict[RankGroup, dict[int, float]] = {}
         for each in predict_collective(compared, further, workers_per_node) if further else ():
             if each.how == REFUSED:
-                refused.append(f"{compared.series}: {each.group.ranks} workers: {each.reason}")
+                refused.append(f"{compared.series}: {counted(each.group.ranks, 'worker')}: {each.reason}")
             elif each.seconds:
                 predicted.setdefault(each.group, {})[each.bytes] = each.seconds
         groups += [(group, "predicted", seconds) for group, seconds in predicted.items()]

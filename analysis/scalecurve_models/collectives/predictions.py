@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table, columns_of
+from scalecurve_api.text import count as counted
 from scalecurve_models.collectives.collective_fit import CrossValidatedCollective
 from scalecurve_models.collectives.comparison import CollectiveComparison, alike
 from scalecurve_models.collectives.costs import RankGroup
@@ -121,7 +122,9 @@ def _at_another(compared: CollectiveComparison, count: int, workers_per_node: in
     reason = ""
     if len({group.ranks for group in groups}) == 1:
         (ranks,) = {group.ranks for group in groups}
-        reason = f"only {ranks} workers were timed, so that nothing tells how the time grows: time another count"
+        reason = (
+            f"only {counted(ranks, 'worker')} were timed, so that nothing tells how the time grows: time another count"
+        )
     elif nodes > 1 and all(group.nodes == 1 for group in groups):
         reason = (
             f"{count:,} workers on {nodes} nodes ({full} per node), but only one node was timed, so that nothing tells "

@@ -120,7 +120,7 @@ def published_table(curves: Sequence[PublishedCurve]) -> Table:
     sources = [". ".join(filter(None, (f"{c.title}: {c.hardware}".rstrip(": "), c.read_at))) + "." for c in curves]
     notes = (
         "Not measured here: published by others, with other hardware, software, batches, years, and no intervals.",
-        "Efficiency is relative to the count given; where an efficiency was published, as printed.",
+        "Efficiency is relative to the count stated; where an efficiency was published, as printed.",
         *dict.fromkeys(sources),
     )
     return Table("published", "Published scaling of the same networks", columns, rows, notes)

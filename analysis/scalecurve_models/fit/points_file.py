@@ -98,7 +98,7 @@ def read_points(path: Path) -> Points:
     for (number, _), cells in zip(numbered[1:], rows, strict=False):
         row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
         if len(cells) != len(header):
-            raise FitError(f"{path}:{number}: expected {len(header)} values, got {len(cells)}")
+            raise FitError(f"{path}:{number}: expected {count(len(header), 'value')}, got {len(cells)}")
         numbers = {name: _number(value, name == "step") for name, value in row.items() if name not in _TEXT}
         usable = {name: value for name, value in numbers.items() if value is not None}
         if len(usable) < len(numbers):

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scalecurve_api.text import count as counted
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.laws.normal_form import CurvePoint
 
@@ -45,7 +46,7 @@ def read_series(path: Path) -> dict[str, PointsOfSeries]:
     series: dict[str, PointsOfSeries] = {}
     for (number, _), cells in zip(numbered[1:], rows, strict=False):
         if len(cells) != len(header):
-            raise FitError(f"{path}:{number}: expected {len(header)} values, got {len(cells)}")
+            raise FitError(f"{path}:{number}: expected {counted(len(header), 'value')}, got {len(cells)}")
         row = dict(zip(header, (cell.strip() for cell in cells), strict=True))
         where = f"{path}:{number}"
         workers = _count(where, WORKERS, row[WORKERS])

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scalecurve.statistics.spread import student_quantile
+from scalecurve_api.text import count
 from scalecurve_models.fitting.least_squares import (
     EXACT,
     LEVEL,
@@ -120,8 +121,8 @@ def _check(points: Sequence[StepTime]) -> None:
 def _check_run(workers: int, nodes: int, batch: float) -> None:
     if not (1 <= nodes <= workers and math.isfinite(batch) and batch > 0):
         raise FitError(
-            f"{MODEL}: expected 1 or more nodes, at least as many workers, and a positive batch, got {workers} workers "
-            f"on {nodes} nodes with a batch of {batch:g}"
+            f"{MODEL}: expected 1 or more nodes, at least as many workers, and a positive batch, "
+            f"got {count(workers, 'worker')} on {count(nodes, 'node')} with a batch of {batch:g}"
         )
 
 
@@ -150,7 +151,7 @@ def _fit(points: Sequence[StepTime], near: Array | None = None) -> OverlapFit:
         # An unused network between nodes is taken as at least 1.1 times as slow as the one within a node.
         values[2:4] = np.maximum(values[2:4], 1.1 * values[4:6])
     different = len({point.run for point in points})
-    tested = f"{len(free)} parameters for {len(errors)} measured times of {different} runs"
+    tested = f"{count(len(free), 'parameter')} for {len(errors)} measured times of {count(different, 'run')}"
     return OverlapFit(
         values=values,
         parameters=tuple(

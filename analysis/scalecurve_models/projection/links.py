@@ -16,6 +16,7 @@ from scalecurve.curves.collectives import OWN, collectives
 from scalecurve.hardware.devices import Link
 from scalecurve_api.record.step_program import Exchange
 from scalecurve_api.spec.trial import Point
+from scalecurve_api.text import count
 from scalecurve_models.collectives.collective_fit import CollectiveFit, TimedAllReduce, cross_validate_collective
 from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost
 from scalecurve_models.fitting.least_squares import FitError
@@ -77,11 +78,11 @@ class WorkerLinks:
 
     def _source(self, place: MeasuredPlace) -> str:
         kind, ranks, nodes = place
-        who = f"{kind} of {ranks} workers" + (f" on {nodes} nodes" if nodes > 1 else "")
+        who = f"{kind} of {count(ranks, 'worker')}" + (f" on {count(nodes, 'node')}" if nodes > 1 else "")
         if place in self.measured:
             return f"{who}: α and β fitted to measurements of the same ranks"
         if nodes == 1 and (nearest := self._nearest(kind)) is not None:
-            return f"{who}: extrapolated by the ring from {nearest.ranks} workers"
+            return f"{who}: extrapolated by the ring from {count(nearest.ranks, 'worker')}"
         if kind != ALL_REDUCE:
             return f"{who}: half of an all-reduce of the same vector, as it was not measured"
         if nodes == 1:
@@ -121,10 +122,10 @@ def _required(link: LinkCost | None, ranks: int, nodes: int) -> LinkCost:
         return link
     if nodes > 1:
         raise FitError(
-            f"{ranks} workers on {nodes} nodes: no link between nodes was measured or given; "
-            "give --node-link, or --measured with an all-reduce over as many workers and nodes"
+            f"{count(ranks, 'worker')} on {count(nodes, 'node')}: no link between nodes was measured or stated; "
+            "add --node-link, or --measured with an all-reduce over as many workers and nodes"
         )
     raise FitError(
-        f"{ranks} workers: no link between workers was measured or given; "
-        "give --measured with a bundle of program allreduce or collectives, or --link"
+        f"{count(ranks, 'worker')}: no link between workers was measured or stated; "
+        "add --measured with a bundle of program allreduce or collectives, or --link"
     )

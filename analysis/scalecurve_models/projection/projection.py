@@ -9,6 +9,7 @@ from scalecurve_api.record.step_program import StepProgram
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_api.text import count as counted
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.projection.links import WorkerLinks
 from scalecurve_models.projection.recording import record_steps
@@ -68,7 +69,9 @@ def _refuse_unknown_node(trial: TrialSpec, experiment: ScalingExperiment, measur
     most = max((t.spec.point.workers_per_node for bundle in measured for t in bundle.trials if t.good), default=1)
     if trial.point.workers_per_node > most:
         count = trial.point.workers_per_node
-        raise FitError(f"{count} workers on one node: {most} were measured on one; set placement.workersPerNode")
+        raise FitError(
+            f"{counted(count, 'worker')} on one node: {most} were measured on one; set placement.workersPerNode"
+        )
 
 
 def _recorded(program: StepProgram | str) -> StepProgram:
@@ -99,7 +102,7 @@ def _points(experiment: ScalingExperiment, workers: Sequence[int]) -> list[Trial
     if not trials:
         raise FitError("predict: the experiment has no point of several workers; add --workers")
     if len(trials) > MOST_POINTS:
-        raise FitError(f"predict: {len(trials)} points to project; at most {MOST_POINTS} are supported")
+        raise FitError(f"predict: {counted(len(trials), 'point')} to project; at most {MOST_POINTS} are supported")
     return sorted(trials.values(), key=lambda trial: (trial.point.series, trial.point.workers, trial.point.nodes))
 
 

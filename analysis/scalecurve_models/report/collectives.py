@@ -8,6 +8,7 @@ from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, first, lev
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.text import count
 from scalecurve_models.collectives.comparison import CollectiveComparison
 from scalecurve_models.collectives.costs import RankGroup
 from scalecurve_models.collectives.tables import selected as chosen
@@ -86,4 +87,4 @@ def _errors(axes: Axes, comparison: CollectiveComparison, looks: dict[RankGroup,
 
 
 def _label(shape: RankGroup) -> str:
-    return f"{shape.ranks} workers" + (f" on {shape.nodes} nodes" if shape.nodes > 1 else "")
+    return count(shape.ranks, "worker") + (f" on {count(shape.nodes, 'node')}" if shape.nodes > 1 else "")

@@ -3,6 +3,7 @@
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, style
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
+from scalecurve_api.text import count
 from scalecurve_models.report.model_results import model_results
 
 _CAPTION = (
@@ -19,7 +20,7 @@ def time_with_servers(findings: Findings) -> Drawing | None:
     if program is None:
         return None
     counts = sorted({point.workers for point in program.points})
-    labels = [f"{servers} server{'s' if servers > 1 else ''}" for servers in program.servers]
+    labels = [count(servers, "server") for servers in program.servers]
     sheet = Sheet(labels=labels)
     (axes,) = sheet.panels
     heights: list[float] = []

@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scalecurve_api.text import count
+
 LEAST = 5
 """Repetitions below which no interval is believed, however narrow: four of one kind may hide a second."""
 # Two-sided 95 % quantiles of Student's t for 1, 2, ... degrees of freedom.
@@ -51,7 +53,7 @@ def enough(point: Sessions, baseline: Sessions, target: float, most: int) -> Sto
         reached = "its interval is not known" if half is None else f"known to {half * 100:.2g} % only"
         return StopDecision(True, half, f"{reached} after the most repetitions allowed, {most}")
     if done < LEAST:
-        return StopDecision(False, half, f"{done} repetitions, at least {LEAST} are needed")
+        return StopDecision(False, half, f"{count(done, 'repetition')}, at least {LEAST} are needed")
     return StopDecision(False, half, f"known to {(half or math.inf) * 100:.2g} %, requested are {target * 100:g} %")
 
 

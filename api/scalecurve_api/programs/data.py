@@ -68,7 +68,7 @@ class TrainingData(Data):
     """Where samples come from, their shape, and how training images are augmented."""
 
     augmentation: Augmentation = Augmentation.auto
-    """Random crops and mirroring of training images, or with flip no crops; auto leaves out what changes meaning."""
+    """Random crops and mirroring of training images, or with flip no crops; auto skips what changes meaning."""
     rotation: Real = Field(default=0.0, ge=0, le=180)
     """Rotate training images by up to so many degrees, either way."""
     shift: Real = Field(default=0.0, ge=0, lt=1)

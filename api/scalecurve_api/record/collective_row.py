@@ -22,7 +22,7 @@ class AllReduceRow(Model):
     algbw: float
     busbw: float
     errors: Int64 = Field(description="elements that differ from the result worked out by hand")
-    messages: Int64 = Field(default=1, description="calls one after another: the gradients of a whole step")
+    messages: Int64 = Field(default=1, description="calls one after another: the gradients of a full step")
 
 
 class CollectiveRow(AllReduceRow):

@@ -21,6 +21,7 @@ from scalecurve_api.record import foreign_json, journal
 from scalecurve_api.record.extremes import extremes
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.release import release
+from scalecurve_api.text import count as counted
 
 _MAGIC = b"SBENVEL1"
 _OPENING = struct.Struct("<8sI")
@@ -158,13 +159,13 @@ def _open(payload: bytes, most_ranks: int | None = None) -> tuple[Envelope, list
     try:
         head, _ = understood(_Head, foreign_json.parse(_first_line(compressed)))
         if most_ranks is not None and head.ranks > most_ranks:
-            raise EnvelopeError(f"head: {head.ranks} rank records, at most {most_ranks} are read")
+            raise EnvelopeError(f"head: {counted(head.ranks, 'rank record')}, at most {most_ranks} are read")
         if sum(size for _, size, _ in head.journals) > _JOURNALS_LIMIT:
             raise EnvelopeError(f"head: journals of more than {_JOURNALS_LIMIT >> 20} MiB")
         # Counted before anything is split: a line of its own costs fifty times what a newline does.
         text = _inflate(compressed, min(_HEAD_LIMIT, _FIRST_BYTES + head.ranks * _RANK_BYTES), "head")
         if head.ranks != (count := text.count(b"\n")):
-            raise EnvelopeError(f"head: {count} rank records, {head.ranks} were sealed")
+            raise EnvelopeError(f"head: {counted(count, 'rank record')}, {head.ranks} were sealed")
         newer: dict[str, None] = {}
         lines = io.BytesIO(text)
         lines.readline()

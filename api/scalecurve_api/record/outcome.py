@@ -24,7 +24,7 @@ class Outcome(Model):
     paired: str | None = None
     requested_devices: list[str] = []
     exit_codes: dict[str, int | None] = {}
-    placement: dict[str, str] = Field(default={}, description="pod -> node, as the cluster says")
+    placement: dict[str, str] = Field(default={}, description="pod -> node, as the cluster reports")
     restarts: int = Field(default=0, description="how often something else started a pod or container again")
     missing: str | None = Field(default=None, description="why ranks left no record, where that is known")
     unreadable: str | None = Field(default=None, description="why what the ranks left cannot be used")

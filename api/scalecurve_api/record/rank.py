@@ -270,7 +270,7 @@ class RankRecord(Model):
     windows: list[Window] = []
     warmup: Warmup | None = None
     parameter_checksum: Text | None = None
-    initial_checksum: Text | None = Field(default=None, description="before the first step, where that is looked at")
+    initial_checksum: Text | None = Field(default=None, description="before the first step, where that is checked")
     frozen_checksums: list[Text] = Field(
         default=[], description="of what is frozen: before training, after the timed windows, after the training"
     )

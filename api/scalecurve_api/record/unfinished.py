@@ -8,7 +8,7 @@ from pathlib import PurePath
 from scalecurve_api.programs.workload import CustomWorkload, Instrument
 from scalecurve_api.record import journal
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_api.text import count, few
+from scalecurve_api.text import count, few, plural
 
 _STEP_WINDOW = struct.Struct("<ii")
 
@@ -30,7 +30,7 @@ def unfinished(trial: TrialSpec, recorded: Collection[int], journals: Mapping[in
             )
         return f"{script} never called attach() on {_ranks(trial, absent)}"
     windows = min(_complete_windows(journals[rank], trial.measure.steps_per_window) for rank in missing)
-    measured = f"{count(windows, 'window')} {'was' if windows == 1 else 'were'} measured"
+    measured = f"{count(windows, 'window')} {plural(windows, 'was', 'were')} measured"
     return f"{measured}, but {script} never called finish() on {_ranks(trial, missing)}"
 
 

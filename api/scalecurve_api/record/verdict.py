@@ -17,7 +17,7 @@ from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import FailedReason, InvalidReason, TrialPhase, TrialSpec
-from scalecurve_api.text import few
+from scalecurve_api.text import count, few
 
 SAME_SOFTWARE = "SameSoftware"
 SAME_VERSION = "SameVersion"
@@ -114,14 +114,15 @@ def complete(trial: TrialSpec, ranks: Sequence[RankRecord], why: str | None = No
         train = [window for window in record.windows if window.kind is WindowKind.train]
         if len(train) != expected or any(window.steps != trial.measure.steps_per_window for window in train):
             steps = sum(window.steps for window in train)
-            detail = f"rank {record.topology.rank} measured {len(train)} windows, {steps} steps; expected {expected}"
-            detail += f" windows of {trial.measure.steps_per_window} steps"
+            detail = f"rank {record.topology.rank} measured {count(len(train), 'window')}, {count(steps, 'step')}; "
+            each = count(trial.measure.steps_per_window, "step")
+            detail += f"expected {count(expected, 'window')} of {each}"
             if trial.workload.reported:
                 detail += ": let the program train for more steps"
             elif not trial.workload.built_in:
                 detail += ": let bench.steps() or bench.step() end the loop, and call finish() after it"
             return Check(name=name, passed=False, detail=detail)
-    return Check(name=name, passed=True, detail=f"{len(ranks)} ranks, {expected} windows each")
+    return Check(name=name, passed=True, detail=f"{count(len(ranks), 'rank')}, {count(expected, 'window')} each")
 
 
 def world_size(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:

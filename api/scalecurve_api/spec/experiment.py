@@ -104,7 +104,7 @@ class ExperimentSpec(Described):
     )
     """Further axes: a field of the workload and its values; every combination is measured."""
     exclude: list[dict[str, AxisValue]] = Field(default=[], max_length=1000)
-    """Combinations to leave out; all values of a rule must match."""
+    """Combinations to drop; all values of a rule must match."""
     measure: Repeated = Field(default=Repeated(), description="How long and how often each point is timed.")
     cost: Cost | None = Field(default=None, description="Price of a worker, for the cost of each point.")
     report: ReportOptions = Field(default=ReportOptions(), description="How the report is drawn.")

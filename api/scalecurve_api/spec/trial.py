@@ -127,7 +127,7 @@ class TrialSpec(Model):
     experiment: Name = Field(description="Name of the experiment.")
     name: SafeName = Field(description="Name of the trial within its experiment.")
     point: Point = Field(description="The point that the trial measures.")
-    repetition: int = Field(description="Number of the repetition, from 0; it goes on counting in later sessions.")
+    repetition: int = Field(description="Number of the repetition, from 0; later sessions continue the count.")
     session: int = Field(
         default=0,
         description="Number of the session, from 0: repetitions of one session share machines and time, and so noise.",

@@ -80,7 +80,7 @@ def allot(trials: Sequence[TrialSpec], machine: Machine, oversubscribe: bool) ->
         pinned = not on_gpu or limit is not None
         width, order = _cores_per_worker(limit, workers, machine.cores, pinned)
         if on_gpu:
-            what, there = f"{workers} workers need {workers} GPUs", len(machine.gpus)
+            what, there = f"{count(workers, 'worker')} need {count(workers, 'GPU')}", len(machine.gpus)
             _enough(workers, there, f"{what}, and {there} are visible", oversubscribe)
         if pinned:
             needed = workers * width
@@ -130,7 +130,7 @@ def _cpu_limit(resources: Resources) -> int | None:
         cores = quantity.value(limit)
         if cores >= 1 and cores == int(cores):
             return int(cores)
-    raise BadInput(f"spec.resources.limits.cpu: got {limit!r}; expected whole cores on one machine, such as 2")
+    raise BadInput(f"spec.resources.limits.cpu: got {limit!r}; expected a whole number of cores on one machine")
 
 
 def _cores_per_worker(limit: int | None, workers: int, cores: Cores, pinned: bool) -> tuple[int, list[int]]:

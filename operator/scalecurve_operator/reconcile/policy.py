@@ -1,6 +1,7 @@
 """What the operator's settings do not let an experiment do. It is asked before the first trial, and never again."""
 
 from scalecurve_api.spec.pod_options import PodOptions
+from scalecurve_api.text import count
 from scalecurve_operator.cache.trial_index import TrialIndex
 from scalecurve_operator.settings import Settings
 
@@ -26,8 +27,9 @@ def violations(settings: Settings, index: TrialIndex) -> list[str]:
     ]
     if (share := record_share(settings, index)) < SMALLEST_RECORD:
         problems.append(
-            f"spec: {_attempts(index)} attempts with {share} bytes of record each, of which {SMALLEST_RECORD} are "
-            f"needed; plan fewer trials, or raise experimentRecordBytes, {settings.experiment_record_bytes}"
+            f"spec: {count(_attempts(index), 'attempt')} with {share} bytes of record each, of which "
+            f"{SMALLEST_RECORD} are needed; plan fewer trials, or raise "
+            f"experimentRecordBytes, {settings.experiment_record_bytes}"
         )
     return problems
 

@@ -15,6 +15,7 @@ from scalecurve_api.lifecycle import Action, Clean, Collect, Start, Stop
 from scalecurve_api.planning.runner_choice import choices
 from scalecurve_api.spec.job_kinds import AUTO, Runner
 from scalecurve_api.spec.trial import InvalidReason
+from scalecurve_api.text import count as counted
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused
 from scalecurve_kube.resources import EXPERIMENTS, Object, timestamp, unix_time
@@ -83,7 +84,7 @@ class Reconciler:
     async def _advance(self, rec: Reconciliation, experiment: CachedExperiment) -> None:
         """Act on trials until there is nothing to do, look after the open ones, and publish the status."""
         rec.begin(experiment.status.get("startedAt"))
-        accepted = condition("Accepted", True, "Valid", f"{len(rec.index.names)} trials planned")
+        accepted = condition("Accepted", True, "Valid", f"{counted(len(rec.index.names), 'trial')} planned")
         missing = await self._missing_runner(rec)
         interrupted = await self._act_on_trials(rec, experiment, can_start=missing is None)
         for other in self.admission.note_queued(rec.key, open_trials.all_queued(rec)):

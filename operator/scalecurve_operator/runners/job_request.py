@@ -10,6 +10,7 @@ from scalecurve_api.spec import object_names as objects
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_api.text import count as counted
 from scalecurve_kube.resources import resource_of
 
 BACKSTOP_S = 60
@@ -53,7 +54,7 @@ class JobRequest:
         """JobRequestError unless they divide evenly; ``rules`` refuses such an experiment."""
         count, rest = divmod(self.trial.point.workers, self.pods)
         if rest:
-            problem = f"{self.trial.point.workers} workers do not divide over {self.pods} pods"
+            problem = f"{counted(self.trial.point.workers, 'worker')} do not divide over {counted(self.pods, 'pod')}"
             raise JobRequestError(f"spec.placement.podsPerNode: {self.spec.placement.pods_per_node}: {problem}")
         return count
 

@@ -143,7 +143,7 @@ VERBS = (["cost"], ["fit"], ["recommend"], ["predict"])
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
 def test_a_verb_says_in_its_first_line_what_it_leaves_out(verb: list[str], folder: Path):
     lines = CliRunner().invoke(cli, [*verb, str(folder)]).stdout.splitlines()
-    left_out = "points that are unproved, reported or impossible are left out; --include-unproved takes them in"
+    left_out = "points that are unproved, reported or impossible are excluded; --include-unproved includes them"
     assert lines[:2] == [f"warning: {SAID}", f"warning: {left_out}"]
     lines = CliRunner().invoke(cli, [*verb, str(folder), "--include-unproved"]).stdout.splitlines()
     assert lines[0] == f"warning: {SAID}"

@@ -111,7 +111,7 @@ def test_candidates_that_fail_are_dropped_and_a_count_without_any_ends_the_searc
     (dropped, *_) = [each for each in searched.done[0].dropped if each.of_best is None]
     assert dropped.why == "too large"
     renamed = FORM.model_copy(update={"metadata": FORM.metadata.model_copy(update={"name": "all"})})
-    with pytest.raises(NothingMeasured, match="no valid trial of weak at 1 workers: too large"):
+    with pytest.raises(NothingMeasured, match="no valid trial of weak at 1 worker: too large"):
         search(tmp_path / "all", failing, renamed).finalists()
 
 

@@ -95,7 +95,7 @@ def test_what_bends_or_was_run_too_little_is_not_identifiable() -> None:
     assert "too few repetitions" in extrapolate({1: [3.0], 2: [2.0], 4: [1.5]}, 8).why
     bent = extrapolate({1: [8.0, 8.1, 8.2], 2: [4.0, 4.1, 4.05], 4: [8.0, 8.1, 8.2]}, 8)
     assert bent.value is None
-    assert bent.why.startswith("not identifiable: from fewer, 4 workers were foretold 2.025")
+    assert bent.why.startswith("not identifiable: fewer workers predict 2.025")
     with pytest.raises(ValueError, match="logarithm"):
         extrapolate({1: [0.0]}, 2)
 

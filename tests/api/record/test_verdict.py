@@ -99,7 +99,7 @@ def test_many_missing_records_are_not_all_named() -> None:
 def test_windows_missing_on_a_rank() -> None:
     reason, message = invalid(two(windows=[window(0)]))
     assert reason == "RecordsMissing"
-    assert message == "rank 1 measured 1 windows, 3 steps; expected 2 windows of 3 steps"
+    assert message == "rank 1 measured 1 window, 3 steps; expected 2 windows of 3 steps"
 
 
 def test_a_window_cut_short() -> None:

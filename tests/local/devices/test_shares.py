@@ -94,7 +94,7 @@ def test_limits_cpu_is_the_share(given: Any, each: int) -> None:
 
 @pytest.mark.parametrize("given", [0, "500m", 1.5, "many", -1])
 def test_parts_of_a_core_are_refused(given: Any) -> None:
-    with pytest.raises(BadInput, match=r"resources\.limits\.cpu: got .* whole cores"):
+    with pytest.raises(BadInput, match=r"resources\.limits\.cpu: got .* whole number of cores"):
         cores_for([1, 2], flat(8), resources={"limits": {"cpu": given}})
 
 

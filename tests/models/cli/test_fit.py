@@ -125,7 +125,7 @@ def test_predict_roofline_says_what_limits():
         (["predict", "optimus", "--theta", "1,2", "--workers", "1"], "expected five (sync) or four (async)"),
         (["predict", "optimus", "--theta", "1,x", "--workers", "1"], "--theta: expected comma-separated numbers"),
         (["predict", "optimus", "--theta", "1,1,1,1,1", "--workers", "1"], "needs the global batch M"),
-        (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1"], "must be given together"),
+        (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1"], "require each other"),
         (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1", "--target-loss", "0.5"],
          "flattens at 1 and never reaches the target of 0.5"),
         (["predict", "roofline", "--device", "K81", "--flops", "1", "--bytes", "1"], "device 'K81' is unknown"),

@@ -39,7 +39,7 @@ def test_a_network_that_the_others_never_used_is_not_predicted():
         ([StepTime(1, 1, 8, 0.1), StepTime(1, 1, 8, 0.11)], "got 1"),
         ([StepTime(2, 1, 8, 0.1), StepTime(4, 1, 8, 0.1)], "needs a compute time"),
         ([StepTime(1, 1, 8, 0.0), StepTime(2, 1, 8, 0.1)], "step times must be finite positive numbers"),
-        ([StepTime(1, 2, 8, 0.1), StepTime(2, 1, 8, 0.1)], "got 1 workers on 2 nodes"),
+        ([StepTime(1, 2, 8, 0.1), StepTime(2, 1, 8, 0.1)], "got 1 worker on 2 nodes"),
         ([StepTime(1, 1, -8, 0.1), StepTime(2, 1, 8, 0.1)], "with a batch of -8"),
     ],
 )

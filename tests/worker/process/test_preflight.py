@@ -33,7 +33,7 @@ def taken() -> Iterator[int]:
 
 def test_a_missing_host_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        PreflightError, match=r"no host file .*hostfile \(No such file .*SCALECURVE_HOSTFILE can name another"
+        PreflightError, match=r"no host file .*hostfile \(No such file .*SCALECURVE_HOSTFILE can set another"
     ):
         check_hostfile(tmp_path / "hostfile", 1)
 

@@ -240,7 +240,7 @@ def test_only_the_head_changes_in_a_whole_trial(tmp_path: Path, monkeypatch: pyt
     assert found.options["parametersTrained"] + found.options["parametersFrozen"] == found.parameters
     assert len(found.frozen_checksums) == 3
     check = frozen_unchanged(asked, [found])
-    assert (check.passed, check.detail) == (True, "frozen layers bit-equal at 3 moments on 1 ranks")
+    assert (check.passed, check.detail) == (True, "frozen layers bit-equal at 3 moments on 1 rank")
     # The backward pass through the body is what falls away.
     assert record.flops_per_sample is not None
     assert found.flops_per_sample is not None

@@ -28,7 +28,7 @@ def check_hostfile(hostfile: Path, workers: int) -> None:
     except OSError as error:
         raise PreflightError(
             f"no host file {hostfile} ({error.strerror}): mpi-operator mounts it in the launcher of an MPIJob, "
-            f"and {HOSTFILE_ENV} can name another"
+            f"and {HOSTFILE_ENV} can set another"
         ) from None
     if slots < workers:
         raise PreflightError(

@@ -14,6 +14,7 @@ from scalecurve_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, PODS_E
 from scalecurve_api.record.journal import StepRow
 from scalecurve_api.record.rank import Evaluation, Proof, RankRecord, RankTopology, WindowKind
 from scalecurve_api.spec.measure import Measure
+from scalecurve_api.text import count
 from scalecurve_worker.monitor.metrics import Metrics, open_metrics
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity, identify
@@ -199,14 +200,14 @@ def summary_lines(ranks: list[list[object]], record: RankRecord) -> list[str]:
         for same in zip(*windows, strict=False)
         if same[0][0] == WindowKind.train.value
     ]
-    workers = f"{len(ranks)} worker{'s' if len(ranks) > 1 else ''}"
+    workers = count(len(ranks), "worker")
     if not train:
         return [f"scalecurve: {workers}, no window was completed"]
     throughput = sum(samples for samples, _, _ in train) / sum(wall for _, wall, _ in train)
     rates = [samples / wall for samples, wall, _ in train]
     step_ms = statistics.median(wall / steps for _, wall, steps in train) * 1e3
     lines = [
-        f"scalecurve: {workers}, {len(train)} windows of {train[0][2]} steps: "
+        f"scalecurve: {workers}, {count(len(train), 'window')} of {count(train[0][2], 'step')}: "
         f"{throughput:,.1f} {record.sample_unit}/s (windows {min(rates):,.1f} to {max(rates):,.1f}), "
         f"{step_ms:,.3f} ms a step"
     ]

@@ -109,7 +109,7 @@ def find_communicator(identity: RankIdentity, out: Path | None) -> Communicator:
     who = f"rank {identity.rank} of {identity.world}"
     if os.environ.get(PODS_ENV, "1") != "1":
         raise CommunicatorError(
-            f"{who}: ranks of several pods need torch.distributed, initialised before attach(), or mpirun with mpi4py"
+            f"{who}: ranks of several pods need torch.distributed, initialized before attach(), or mpirun with mpi4py"
         )
     if out is None:
         raise CommunicatorError(

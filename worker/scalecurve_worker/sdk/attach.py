@@ -19,22 +19,27 @@ _attached: list[tuple[Path | None, Bench]] = []
 
 
 def attach(model: Any = None, *, unit: Unit = "samples", checksum: str | None = None) -> Bench:
-    """Join the trial that the environment names, or measure alone; call it after torch.distributed is initialised.
+    """Join the trial that the environment names, or measure alone; call it after torch.distributed is initialized.
 
-    ``model`` is optional: a torch module says which device to time, what a step is made of (parameters, FLOPs,
-    memory, traffic, exposed communication), and its parameters are compared over all ranks at the end. Pass it as it
-    is trained: on its device, and wrapped. With ``unit="tokens"`` throughput is in tokens per second; samples are
-    still counted, and compared with the experiment's batch. ``checksum`` is a digest of the parameters as they are
-    now, for programs whose model is not torch's: with the one that ``finish`` is passed it shows that the program
-    trained. Errors that end the process from here on are reported to the engine.
+    From here on errors that end the process are reported to the engine.
 
-    A second call in the same trial returns the same bench, with ``model`` if it has none; so after ``finish`` nothing
-    more is measured.
+    Args:
+        model: A torch module, as it is trained: on its device, and wrapped. It tells which device to time and what a
+            step is made of (parameters, FLOPs, memory, traffic, exposed communication), and its parameters are
+            compared over all ranks at the end.
+        unit: With ``tokens``, throughput is in tokens per second; samples are still counted, and compared with the
+            experiment's batch.
+        checksum: Digest of the parameters as they are now, for programs whose model is not torch's: with the one that
+            ``finish`` is passed it shows that the program trained.
+
+    Returns:
+        The bench. A second call in the same trial returns the same one, with ``model`` if it has none, so after
+        ``finish`` nothing more is measured.
 
     Raises:
         WorkloadError: a trial that cannot be read.
-        CommunicatorError: ranks that cannot meet.
-        MetricsError: a metrics port that cannot be had.
+        CommunicatorError: ranks that cannot reach each other.
+        MetricsError: a metrics port that is taken.
         ValueError: a unit other than samples or tokens.
     """
     out = out_folder()

@@ -103,15 +103,21 @@ class Bench:
         return self._loop.complete
 
     def steps(self, loader: Iterable[Any], samples: int | None = None, tokens: int | None = None) -> Iterator[Any]:
-        """The loader's batches, from the start again when it ends, until every window is measured.
+        """Repeat the loader's batches until every window is measured.
 
-        ``samples`` is the number in each batch; by default it is the first dimension of the batch or of its tensors,
-        else the trial's batch, else 1. ``tokens``, with ``unit="tokens"``, are those of each batch; by default the
-        elements of its first tensor of integers with two dimensions or more, padding included, unless
-        ``bench.tokens`` counts them.
+        Args:
+            loader: A DataLoader, a list, or anything else that begins again when it is iterated again.
+            samples: Number in each batch; by default the first dimension of the batch or of its tensors, else the
+                trial's batch, else 1.
+            tokens: Number in each batch, with ``unit="tokens"``; by default the elements of its first tensor of
+                integers with two dimensions or more, padding included, unless ``bench.tokens`` counts them.
+
+        Returns:
+            The batches, one per step.
 
         Raises:
-            ValueError: the loader gives nothing, or batches whose size cannot be told.
+            ValueError: the loader has no batches, or some whose size is not clear.
+            RuntimeError: ``bench.step()`` was called in the loop.
         """
         batches, end = iter(loader), object()
         before: int | None = None
@@ -134,9 +140,14 @@ class Bench:
                 self._counts.or_tokens(batch, batch_tokens)
 
     def step(self, samples: int | None = None, tokens: int | None = None) -> bool:
-        """Whether one more step of ``samples`` samples is to be run; a step ends where the next call begins.
+        """Begin a step, if a window still needs one; it ends where the next call begins.
 
-        ``samples`` is by default the trial's batch, else 1; ``tokens`` are counted with ``unit="tokens"``.
+        Args:
+            samples: Number in the step; by default the trial's batch, else 1.
+            tokens: Number in the step, with ``unit="tokens"``.
+
+        Returns:
+            Whether to run the step; False after the last window.
         """
         more = self._loop.advance()
         if more:
@@ -144,12 +155,19 @@ class Bench:
         return more
 
     def loss(self, value: Any) -> None:
-        """The loss of the step that runs now, a number or a scalar tensor; a device's is read after the window."""
+        """Record the loss of the current step.
+
+        Args:
+            value: A number or a scalar tensor; one on a device is read after the window.
+        """
         if self._loop.running:
             self._losses.keep(self._loop.current_step, value)
 
     def tokens(self, count: int) -> None:
-        """The step that runs now trains ``count`` more tokens; in a step of several micro-batches, call it for each.
+        """Count tokens of the current step; in a step of several micro-batches, call it for each.
+
+        Args:
+            count: Tokens to add.
 
         Raises:
             ValueError: ``attach`` was called without ``unit="tokens"``, or ``count`` is no positive number.
@@ -157,9 +175,12 @@ class Bench:
         self._counts.add_tokens(count)
 
     def model(self, model: Any) -> None:
-        """The model that is trained, where it is not known yet when ``attach`` is called; wrapped, if it is wrapped.
+        """Set the model that is trained, if ``attach`` was called before it existed.
 
-        The sooner the better: what was observed before is not of this model.
+        Call it early: what was observed before is not of this model.
+
+        Args:
+            model: The torch module as it is trained: on its device, and wrapped.
 
         Raises:
             RuntimeError: the model is on another device than the one that is timed.
@@ -201,9 +222,12 @@ class Bench:
     def finish(self, checksum: str | Sequence[str] | None = None) -> RankRecord:
         """Check what can be checked, and write the record. Every rank calls it once, after its last step.
 
-        ``checksum`` is a digest of the parameters, for programs whose model is not torch's; one for every worker that
-        this process drives, where these are several. Returns the first worker's record; a second call does nothing
-        but return it again.
+        Args:
+            checksum: Digest of the parameters, for programs whose model is not torch's; one for every worker that
+                this process drives, if there are several.
+
+        Returns:
+            The first worker's record; a second call only returns it again.
         """
         if self._record is not None:
             return self._record

@@ -122,7 +122,7 @@ def zero1(model: nn.Module, device: torch.device, workload: TorchWorkload) -> Wr
         f"{type(wrapped).__name__} + {type(optimizer).__name__}",
         optimizer,
         wrapped.no_sync,
-        unexposed="no_sync leaves out the all-reduce of gradients and not the broadcast of parameters",
+        unexposed="no_sync skips the all-reduce of gradients and not the broadcast of parameters",
         traffic=lambda: _and_norms(traffic.zero1(count_elements(model), workers), wrapped, workers),
     )
 

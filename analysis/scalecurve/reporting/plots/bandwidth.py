@@ -7,6 +7,7 @@ from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
+from scalecurve_api.text import count
 
 MOST_CURVES = 12
 
@@ -51,7 +52,11 @@ def _by_place(p: PointBandwidth, report: AllReduceReport) -> Iterator[tuple[str,
     for in_place in (False, True):
         sizes = [s for s in p.sizes if s.in_place is in_place and s.bytes > 0 and s.messages == 1]
         if sizes:
-            parts = [p.bundle if several else "", p.point.series if series else "", f"{p.point.workers} workers"]
+            parts = [
+                p.bundle if several else "",
+                p.point.series if series else "",
+                count(p.point.workers, "worker"),
+            ]
             parts.append(f"({p.point.layout})" if p.point.nodes > 1 else "")
             parts.append(("in place" if in_place else "out of place") if both else "")
             yield " ".join(part for part in parts if part), sizes

@@ -56,7 +56,7 @@ def _panel(axes: Axes, series: SeriesResult) -> dict[str, object]:
     factor, unit = (1e3, "ms") if top < 1 else (1, "s")
     handles: dict[str, object] = {}
     floor = [0.0] * len(points)
-    looks = (("compute", COMPUTE, ""), ("exposed communication", EXPOSED, "////"), ("whole step", WHOLE, ""))
+    looks = (("compute", COMPUTE, ""), ("exposed communication", EXPOSED, "////"), ("full step", WHOLE, ""))
     for index, (label, color, hatch) in enumerate(looks):
         heights = [part[index] * factor for part in bars]
         if any(heights):

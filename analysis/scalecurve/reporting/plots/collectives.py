@@ -8,6 +8,7 @@ from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import Estimate
+from scalecurve_api.text import count
 
 MOST_CURVES = 12
 
@@ -56,7 +57,7 @@ def _curves(results: Sequence[CollectiveResult]) -> Iterator[tuple[str, list[Col
     for each in results:
         line = each.line
         if line.messages == 1 and line.bytes > 0 and line.in_place is line.collective.in_place:
-            place = f"{each.point.workers} workers" + (f" ({each.point.layout})" if each.point.nodes > 1 else "")
+            place = count(each.point.workers, "worker") + (f" ({each.point.layout})" if each.point.nodes > 1 else "")
             tool = "" if line.tool == OWN else line.tool
             groups.setdefault((each.bundle, each.point.series, line.collective.value, place, tool), []).append(each)
     varied = [len({key[part] for key in groups}) > 1 for part in range(5)]

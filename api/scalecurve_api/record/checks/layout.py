@@ -6,7 +6,7 @@ from scalecurve_api.record.layout_facts import Equality
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
-from scalecurve_api.text import few
+from scalecurve_api.text import count, few
 
 
 def equality(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
@@ -30,7 +30,9 @@ def equality(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if not steps:
         return Check(name=name, passed=False, detail="no rank computed a loss")
     worst = max(pairs, key=lambda pair: pair[1].gradient_error)[1]
-    detail = f"losses of {steps} steps and gradients equal one process's ({expected.spelled}): largest error of a"
+    detail = (
+        f"losses of {count(steps, 'step')} and gradients equal one process's ({expected.spelled}): largest error of a"
+    )
     detail += f" gradient {worst.gradient_error:.2g}, tolerance {worst.gradient_tolerance:g}"
     return Check(name=name, passed=True, detail=detail)
 

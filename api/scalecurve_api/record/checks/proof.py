@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from scalecurve_api.record.rank import CommunicationSeen, RankRecord
 from scalecurve_api.record.trial_record import Check, TrialRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
+from scalecurve_api.text import count as counted
 from scalecurve_api.text import few
 
 PROOF = (
@@ -80,7 +81,7 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         detail += " (Lightning: Trainer(devices=int(os.environ['LOCAL_WORLD_SIZE'])))"
         return Check(name=name, passed=False, detail=detail)
     if len(counts) < len(ranks):
-        detail = f"no communication was observed at {trial.point.workers} workers: {_unobserved(ranks)}"
+        detail = f"no communication was observed at {counted(trial.point.workers, 'worker')}: {_unobserved(ranks)}"
         return Check(name=name, passed=None, detail=detail)
     idle = [rank for rank, count in observed.items() if count is not None and count.timed_calls == 0]
     if idle:
@@ -106,7 +107,8 @@ def data(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         readers[seen.digest].append(rank)
     same = [same for same in readers.values() if len(same) > 1]
     if same:
-        detail = f"ranks {few(same[0])} read the same {observed[same[0][0]].samples} samples: no sampler splits them"
+        samples = counted(observed[same[0][0]].samples, "sample")
+        detail = f"ranks {few(same[0])} read the same {samples}: no sampler splits them"
         detail += "; use a DistributedSampler, or declare it as intended with workload.sameData: true"
         return Check(name=name, passed=False, detail=detail)
     methods = sorted({seen.method for seen in observed.values()})
@@ -117,7 +119,7 @@ def data(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         missing = [record.topology.rank for record in ranks if record.topology.rank not in observed]
         detail = f"what rank {few(missing)} read was not observed: pass the model to attach(), or use bench.steps()"
         return Check(name=name, passed=None, detail=detail)
-    return Check(name=name, passed=True, detail=f"{len(observed)} ranks read different samples")
+    return Check(name=name, passed=True, detail=f"{counted(len(observed), 'rank')} read different samples")
 
 
 def training(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
@@ -144,7 +146,7 @@ def training(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     shown = [rank for rank, seen in observed.items() if seen and seen.initial and seen.final]
     if len(shown) < len(ranks):
         return Check(name=name, passed=None, detail="no parameters to compare: pass the model to attach()")
-    return Check(name=name, passed=True, detail=f"parameters changed on {len(shown)} rank{'s' * (len(shown) > 1)}")
+    return Check(name=name, passed=True, detail=f"parameters changed on {counted(len(shown), 'rank')}")
 
 
 def reported() -> Check:

@@ -12,6 +12,7 @@ from scalecurve_api.programs.workload import CustomWorkload, Strategy
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
+from scalecurve_api.text import count as counted
 from scalecurve_api.text import few
 
 LEAST_FILLED = 0.9
@@ -64,7 +65,7 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         common = groups.most_common(1)[0][0]
         apart = [rank for rank, value in sums.items() if value != common]
         return Check(name=name, passed=False, detail=f"parameters of rank {few(apart)} differ from the other ranks'")
-    detail = f"parameters equal on {len(ranks)} ranks"
+    detail = f"parameters equal on {counted(len(ranks), 'rank')}"
     servers = _servers_of(trial)
     if servers is not None and servers.updates is Updates.asynchronous:
         # Between two fetches the ranks' parameters differ, and nothing bounds by how much.
@@ -118,7 +119,11 @@ def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         if sums != first:
             detail = f"the frozen layers of rank {rank} differ from those of rank {ranks[0].topology.rank}"
             return Check(name=name, passed=False, detail=detail)
-    return Check(name=name, passed=True, detail=f"frozen layers bit-equal at {moments} moments on {len(ranks)} ranks")
+    return Check(
+        name=name,
+        passed=True,
+        detail=f"frozen layers bit-equal at {counted(moments, 'moment')} on {counted(len(ranks), 'rank')}",
+    )
 
 
 def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
@@ -151,7 +156,8 @@ def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if wrong:
         index = wrong[0]
         detail = f"window {index} has {windows[index]} {ranks[0].sample_unit}"
-        detail += f", expected {expected[index] * tokens}: {steps[index]} steps x {batch} x {taking} workers"
+        detail += f", expected {expected[index] * tokens}: {counted(steps[index], 'step')} x {batch}"
+        detail += f" x {counted(taking, 'worker')}"
         return Check(name=name, passed=False, detail=detail)
     return Check(name=name, passed=True, detail="steps x batch in every window")
 
@@ -219,7 +225,7 @@ def untimed(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         rank = record.topology.rank
         if (excess := median_low(excesses)) > bound:
             detail = f"the untimed step before each window took {excess / 1e9:.3g} s more than a timed one on rank "
-            detail += f"{rank}: work that every window leaves out"
+            detail += f"{rank}: work that every window excludes"
             return Check(name=name, passed=False, detail=detail)
         if (longest := max(excesses)) > bound:
             count = sum(ns > bound for ns in excesses)

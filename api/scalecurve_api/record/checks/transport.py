@@ -19,7 +19,7 @@ def transport(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check | None:
     if not seen:
         if not expected or trial.point.workers == 1:
             return None
-        return Check(name=_NAME, passed=None, detail=f"expected {few(expected)}; no rank could tell what it used")
+        return Check(name=_NAME, passed=None, detail=f"expected {few(expected)}; no rank reported what it used")
     used = sorted({kind for each in seen.values() for kind in each.channels})
     if expected:
         others = [kind for kind in used if kind not in expected]

@@ -68,7 +68,7 @@ def test_who_used_what_is_told() -> None:
     [
         ("NET/Socket", True, "used NET/Socket"),
         ("SHM", False, "used SHM, expected P2P, NET/Socket"),
-        (None, None, "expected P2P, NET/Socket; no rank could tell what it used"),
+        (None, None, "expected P2P, NET/Socket; no rank reported what it used"),
     ],
 )
 def test_an_expectation_replaces_what_the_machine_has(used: str | None, passed: bool | None, detail: str) -> None:

@@ -26,7 +26,7 @@ from scalecurve_local.devices.shares import Allotment
 from scalecurve_local.durable import storing
 from scalecurve_local.execution.forking.client import ForkServer
 from scalecurve_local.execution.running_trial import RunningTrial
-from scalecurve_local.progress import RunProgress, estimate_remaining, read_pace, seconds_taken
+from scalecurve_local.progress import Pace, RunProgress, estimate_remaining, read_pace, seconds_taken
 from scalecurve_local.stop import StopRequest
 from scalecurve_local.supervision import supervisor
 
@@ -48,6 +48,7 @@ class RunResult:
     sessions: int = 1  # that trials of the bundle were started in
     begun: bool = True  # whether this session is one of them
     futile: bool = False  # the command failed in the first trial, and was not started for the others
+    pace: Pace | None = None  # of the trial that ran last, when it was seen last
 
     @property
     def exit_code(self) -> int:
@@ -93,6 +94,7 @@ class Engine:
     """Whether the ledger has this engine's session."""
     stops_passed_on: int = 0
     damage: tuple[str, ...] = ()
+    pace: Pace | None = None
 
     def __post_init__(self) -> None:
         self.began = time.monotonic()
@@ -146,6 +148,7 @@ class Engine:
             futile=futile,
             notes=self.allotment.notes,
             damage=self.damage,
+            pace=self.pace,
         )
 
     def observe(self, name: str) -> None:
@@ -270,6 +273,7 @@ class Engine:
         if running is not None:
             phase = status.phases[self.names.index(running.trial.name)]
             pace = read_pace(running.attempt.folder, running.trial.point.workers)
+            self.pace = pace or self.pace
             attempt, running_s = running.attempt.number, time.monotonic() - running.started
         self.report(
             RunProgress(

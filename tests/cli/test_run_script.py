@@ -106,6 +106,13 @@ def test_the_line_of_a_run_without_a_valid_trial_names_the_reason(phase: TrialPh
     assert f": {reason}: {message}; logs: b/" in why_nothing_is_valid(result, Measure(), 60.0)
 
 
+def test_a_budget_that_is_too_short_shows_how_long_a_step_takes() -> None:
+    pace = SimpleNamespace(steps_per_second=0.8)
+    result: Any = SimpleNamespace(records={}, pace=pace)
+    line = why_nothing_is_valid(result, Measure(), 60.0)
+    assert all(part in line for part in ("--budget, 60 s", "--steps", " 1.2 s each"))
+
+
 def test_what_the_machine_lacks_is_named_by_the_option(scripts: Desk) -> None:
     ran = scripts.here("run", *shlex.split(f"--workers 1,4096 -- {TORCHRUN} {{batchPerWorker}}"), code=3)
     assert ran.err.startswith("scalecurve: --workers: ")

@@ -26,9 +26,11 @@ def why_nothing_is_valid(result: RunResult, measure: Measure, budget_s: float) -
     }
     if not failed:
         steps = measure.warmup_steps + measure.windows * measure.steps_per_window
+        rate = result.pace.steps_per_second if result.pace else None
+        took = f", and {1 / rate:.2g} s each" if rate else ""
         return (
             f"no trial finished within --budget, {budget_s:g} s: raise it, or lower --steps "
-            f"(a trial has {count(steps, 'step')} with its warm-up)"
+            f"(a trial has at least {count(steps, 'step')}{took})"
         )
     (why, times), *_ = Counter(failed.values()).most_common(1)
     logs = result.bundle / "trials" / next(name for name in failed if failed[name] == why) / "logs"

@@ -8,7 +8,7 @@ from scalecurve.render.terminal import fitted, paragraph
 from scalecurve.statistics.estimate import Estimate, Method
 
 EVIDENCE = (
-    "the first 25 timed steps are 8.0 % slower than the others, after 30 warm-up steps; this inflates the mean step"
+    "the first 25 timed steps are 8.0 % slower than the rest, after 30 warm-up steps; this inflates the mean step"
 )
 TABLE = Table(
     "diagnosis",

@@ -74,7 +74,7 @@ explained) # two GPUs, nine minutes: the same with traces, known causes put into
 models) # three minutes: ResNet-50 is measured, VGG-16 and GPT-2 small predicted from it, recorded, run and scored; one block of Llama-3-8B
     bounded "$here/models-resnet50.yaml" "${small[@]}" --bundle "$work/models-resnet50" --resume | tee "$out/models-resnet50.txt"
     packed models-resnet50
-    for name in vgg16 gpt2-small; do
+    for name in ${PREDICTED:-vgg16 gpt2-small}; do
         of=models-$name
         [ -d "$work/$of" ] || python3 -m benchmarks.gpu.sealed_models "$here/$of.yaml" "${small[@]}" --measured "$work/models-resnet50" \
             --record "$work/$of" 2>&1 | tee "$out/$of-predicted.txt"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scalecurve.bundle.open import Bundle, open_bundle
+from scalecurve.hardware.devices import devices
 from scalecurve_api.record.step_program import StepProgram
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import TrialSpec
@@ -15,6 +16,7 @@ from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.projection import projection
 from scalecurve_models.projection.links import WorkerLinks
 from scalecurve_models.projection.projection import Projection, project
+from scalecurve_models.projection.worker import balance_of
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 from tests.models.projection.programs import program
 
@@ -139,3 +141,17 @@ def test_counts_of_the_command_line_take_the_place_of_the_experiments(measured: 
         project(of, [0], [measured()], FABRIC)
     with pytest.raises(FitError, match="several workers"):
         project(of, [1], [measured()], FABRIC)
+
+
+@pytest.mark.parametrize(
+    ("stated", "key"),
+    [("NVIDIA H100 80GB HBM3", "H100"), ("NVIDIA H200", "H200"), ("NVIDIA H100 PCIe", "H100_PCIE"), ("H100", "H100")],
+)
+def test_a_card_is_known_by_the_name_that_its_driver_reports(stated: str, key: str) -> None:
+    balance = balance_of(stated, "bf16", ALONE)
+    assert balance.flops == devices()[key].peak("bf16") * 1e9
+    assert balance.source.endswith(f"the roofline of {key}")
+
+
+def test_of_an_unknown_card_flops_and_bytes_share_the_step() -> None:
+    assert "half" in balance_of("Unheard-of 1", "bf16", ALONE).source

@@ -1,4 +1,4 @@
-"""`scalecurve import mlperf`: repositories of results become one corpus; the table has each point's rate, or why it has none."""
+"""`scalecurve import PUBLISHER`: its repositories become one corpus; the table has rates, or why there are none."""
 
 import json
 from pathlib import Path

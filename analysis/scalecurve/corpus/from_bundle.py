@@ -46,7 +46,7 @@ def corpus_of(bundle: Bundle, submitter: str, day: str) -> Corpus:
     return Corpus((source,), tuple(points))
 
 
-def _point(measured: MeasuredPoint, unit: str, submitter: str, name: str, known: OwnPoint | None) -> PublishedPoint:
+def _point(measured: MeasuredPoint, unit: str, submitter: str, name: str, own_point: OwnPoint | None) -> PublishedPoint:
     record, point = measured.timed[0], measured.point
     devices = {device_name(rank.device_name) for each in measured.timed for rank in each.topology}
     if len(devices) != 1 or not record.trial.workload.model:
@@ -74,8 +74,8 @@ def _point(measured: MeasuredPoint, unit: str, submitter: str, name: str, known:
         basis="ScaleCurve's timed windows",
         runs=tuple(PublishedRun(_started(one), None, rate) for one, rate in zip(measured.timed, rates, strict=True)),
         parameters=record.parameters,
-        sequence_length=int(known.sequence_length) if known and known.sequence_length else None,
-        mfu=known.mfu.value if known and known.mfu else None,
+        sequence_length=int(own_point.sequence_length) if own_point and own_point.sequence_length else None,
+        mfu=own_point.mfu.value if own_point and own_point.mfu else None,
     )
 
 

@@ -110,12 +110,12 @@ def utilization_table(standings: Sequence[UtilizationStanding]) -> Table:
     )
 
 
-def _alike(own: OwnPoint, point: PublishedPoint) -> bool:
-    if own.device != point.device or not own.parameters or not point.parameters:
+def _alike(measured: OwnPoint, point: PublishedPoint) -> bool:
+    if measured.device != point.device or not measured.parameters or not point.parameters:
         return False
-    if own.precision and point.precision and folded(own.precision) != folded(point.precision):
+    if measured.precision and point.precision and folded(measured.precision) != folded(point.precision):
         return False
-    return _close(own.parameters, point.parameters) and _close(own.sequence_length, point.sequence_length)
+    return _close(measured.parameters, point.parameters) and _close(measured.sequence_length, point.sequence_length)
 
 
 def _close(first: float | None, second: float | None) -> bool:

@@ -77,7 +77,7 @@ def set_aside_note(bundle: Bundle) -> str:
     """For a message that nothing is left of a ``believable`` bundle: why, if its points did not count."""
     if not any(trial.set_aside for trial in bundle.trials):
         return ""
-    return ": its points are unproved, reported or impossible; --include-unproved takes them in"
+    return ": its points are unproved, reported or impossible; --include-unproved includes them"
 
 
 def warnings(bundles: Sequence[Bundle]) -> tuple[str, ...]:

@@ -20,7 +20,11 @@ STUDIES = ROOT / "manifests" / "studies"
 
 def test_evidence_is_pages_and_packed_bundles():
     assert len(FILES) <= 60
-    assert {path.suffix for path in FILES} <= {".md", ".png", ".zip"}
+    assert {path.suffix for path in FILES} <= {".md", ".png", ".zip", ".json"}
+    plain = [path for path in FILES if path.suffix == ".json"]
+    assert {path.stem for path in plain} <= {"llama-block", "llama-predicted"}, (
+        "in plain text only what a commit sealed"
+    )
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.name == "raw.zip"], ids=lambda path: path.parent.name)

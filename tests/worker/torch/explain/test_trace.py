@@ -83,13 +83,15 @@ def test_the_profiler_is_asked_for_kernels_and_its_failure_is_told(monkeypatch: 
     trace = traced(Measure(exposed_communication=True))
     assert requested[0]["use_kineto"] is True
     assert trace.share is None
-    assert why_unmeasured(SingleProcess(), trace.problem) == "rank 0: the profiler did not start: CUPTI is busy"
+    said = why_unmeasured(SingleProcess(), trace.problem)
+    assert said.startswith("rank 0:")
+    assert "CUPTI" in said
 
 
 def test_a_trace_without_communication_tells_so() -> None:
     trace = traced(Measure())
     assert trace.share is None
-    assert (trace.problem or "").startswith("no collective among ")
+    assert (trace.problem or "").startswith("no collective")
 
 
 def test_a_pod_keeps_its_trace_in_its_claim_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from PIL import Image
 from tools.claims import pages, recompute
 from tools.claims.claims_file import FILE, BundleClaim, read
 from tools.claims.marks import BrokenMark, ClaimMark, differs, marks, replaced, unmarked
-from tools.claims.numbers import unbound
+from tools.claims.numbers import measured, places, repeats, unbound, within
 from tools.claims.pictures import difference
 from tools.ledger import ROOT, LedgerError
 
@@ -69,6 +69,29 @@ def test_numbers_that_look_measured(text: str, numbers: list[str]) -> None:
 
 def test_what_is_stated_is_not_measured() -> None:
     assert found("A 95 %\ninterval; 94 % of them", "95 % interval") == ["94 %"]
+
+
+def test_a_number_knows_its_column_and_its_headings() -> None:
+    page = "# Page\n\n## One `a`\n\n3 s\n\n| name | bar |\n|---|---|\n| it | 4 s |\n\n## Two\n\n5 s\n"
+    assert [(each.text, each.column, each.sections) for each in measured(page)] == [
+        ("3 s", "", ("Page", "One `a`")),
+        ("4 s", "bar", ("Page", "One `a`")),
+        ("5 s", "", ("Page", "Two")),
+    ]
+
+
+def test_a_number_lies_within_the_words_that_hold_it() -> None:
+    page = "it took\n3 s and 4 s"
+    spans = places(page, ["took 3 s"])
+    assert [within(each, spans) for each in measured(page)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [("3.1 s and 2,000", True), ("3.14 s", True), ("3.2 s", False), ("5 s", False), ("no number", True)],
+)
+def test_what_repeats_a_number_has_it_in_full_or_rounded(words: str, same: bool) -> None:
+    assert repeats(words, "3.14 s, 2,000 images") is same
 
 
 def claim(**fields: str) -> BundleClaim:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tools.ledger import ROOT, LedgerEntry, LedgerError, read_entries
 
@@ -53,9 +53,13 @@ class DatedClaim(LedgerEntry):
 
 
 class DatedPage(LedgerEntry):
-    """A page that reports what programs measured on a day: its numbers are as old as that."""
+    """A page, or part of one, that reports what a program measured on a day: its numbers are as old as that."""
 
     page: str
+    sections: list[str] = []
+    """Headings, with all that stands below them."""
+    texts: list[str] = []
+    """Words of the page that hold the numbers; with neither, the page as a whole."""
     program: str
     """A program in `benchmarks/` that measures them again."""
     evidence: str
@@ -69,9 +73,34 @@ class Stated(LedgerEntry):
 
     page: str
     """Its path, or `*` for all."""
-    texts: Annotated[list[str], Field(min_length=1)]
+    texts: list[str] = []
     """Words of the page that hold the numbers."""
+    columns: list[str] = []
+    """Headings of table columns."""
     why: str
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not self.texts and not self.columns:
+            raise ValueError("expected texts or columns")
+        return self
+
+
+class RepeatedText(LedgerEntry):
+    """Words that repeat numbers which are bound elsewhere; each number must stand there, rounded or in full."""
+
+    page: str
+    texts: Annotated[list[str], Field(min_length=1)]
+    of: str | None = None
+    """The page that they repeat; without it, the computed tables and claims of the same page."""
+
+
+class AssertedText(LedgerEntry):
+    """Words of a page that hold a limit or a value which a test asserts whenever it runs."""
+
+    page: str
+    texts: Annotated[list[str], Field(min_length=1)]
+    test: Annotated[str, Field(pattern=r"^tests/.*\.py::test_\w+$")]
 
 
 class BundlePicture(LedgerEntry):
@@ -123,6 +152,8 @@ class ClaimsFile:
     dated: tuple[DatedClaim, ...]
     dated_pages: tuple[DatedPage, ...]
     stated: tuple[Stated, ...]
+    repeated: tuple[RepeatedText, ...]
+    asserted: tuple[AssertedText, ...]
     pictures: tuple[BundlePicture, ...]
     terminals: tuple[TerminalPicture, ...]
     notebooks: tuple[Notebook, ...]
@@ -130,7 +161,10 @@ class ClaimsFile:
     unbound: tuple[Unbound, ...]
 
 
-_TABLES = ("claim", "dated", "dated-page", "stated", "picture", "terminal", "notebook", "dated-picture", "unbound")
+_TABLES = (
+    *("claim", "dated", "dated-page", "stated", "repeated", "asserted"),
+    *("picture", "terminal", "notebook", "dated-picture", "unbound"),
+)
 
 
 def read(file: Path = FILE) -> ClaimsFile:
@@ -144,6 +178,8 @@ def read(file: Path = FILE) -> ClaimsFile:
     dated_pages = read_entries(file, "dated-page", DatedPage, beside=_TABLES)
     pictures = read_entries(file, "picture", BundlePicture, beside=_TABLES)
     terminals = read_entries(file, "terminal", TerminalPicture, beside=_TABLES)
+    repeated = read_entries(file, "repeated", RepeatedText, beside=_TABLES)
+    asserted = read_entries(file, "asserted", AssertedText, beside=_TABLES)
     dated_pictures = read_entries(file, "dated-picture", DatedPicture, beside=_TABLES)
     faults = [
         f"{name} is given {number} times"
@@ -157,13 +193,16 @@ def read(file: Path = FILE) -> ClaimsFile:
     faults += [f"{name} is given {number} times" for name, number in _twice(drawn)]
     named = [
         *((each.id, each.bundle) for each in claims),
-        *((each.id, path) for each in dated for path in (each.program.partition("::")[0], each.evidence)),
-        *((each.page, path) for each in dated_pages for path in (each.page, each.program, each.evidence)),
+        *((each.id, path) for each in dated for path in (_file(each.program), each.evidence)),
+        *((each.page, path) for each in dated_pages for path in (each.page, _file(each.program), each.evidence)),
+        *((each.page, path) for each in repeated for path in (each.page, each.of) if path),
+        *((each.page, path) for each in asserted for path in (each.page, _file(each.test))),
         *((each.file, each.bundle) for each in pictures),
-        *((each.file, each.program.partition("::")[0]) for each in dated_pictures),
+        *((each.file, _file(each.program)) for each in dated_pictures),
     ]
     missing = [(name, path) for name, path in named if not (ROOT / path).is_file()]
     faults += [f"{name}: got {path!r}, which is not in the repository" for name, path in missing]
+    faults += [f"{each.page}: got no test {each.test}" for each in asserted if not _has_test(each.test)]
     if faults:
         raise LedgerError("\n".join(f"{file.name}: {fault}" for fault in faults))
     return ClaimsFile(
@@ -171,12 +210,23 @@ def read(file: Path = FILE) -> ClaimsFile:
         tuple(dated),
         tuple(dated_pages),
         tuple(read_entries(file, "stated", Stated, beside=_TABLES)),
+        tuple(repeated),
+        tuple(asserted),
         tuple(pictures),
         tuple(terminals),
         tuple(read_entries(file, "notebook", Notebook, beside=_TABLES)),
         tuple(dated_pictures),
         tuple(read_entries(file, "unbound", Unbound, beside=_TABLES)),
     )
+
+
+def _has_test(name: str) -> bool:
+    path, _, function = name.partition("::")
+    return (ROOT / path).is_file() and f"def {function}(" in (ROOT / path).read_text(encoding="utf-8")
+
+
+def _file(program: str) -> str:
+    return program.partition("::")[0]  # a test stands behind its file
 
 
 def _twice(names: Iterable[str]) -> list[tuple[str, int]]:

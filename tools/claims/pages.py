@@ -10,7 +10,7 @@ from pathlib import Path
 from tools.claims import recompute
 from tools.claims.claims_file import ClaimsFile, DatedClaim, DatedPage
 from tools.claims.marks import BrokenMark, differs, marks, replaced, words
-from tools.claims.numbers import Number, unbound
+from tools.claims.numbers import Number, measured, places, repeats, within
 from tools.claims.printed import PAGES, printed_rows
 from tools.ledger import ROOT
 
@@ -52,6 +52,7 @@ def check(file: ClaimsFile, *, write: bool) -> list[str]:
             page.text = text
             print(f"written: {page.name}")
         found += drift(page, texts, used)
+        found += _stale(page, file)
         _count(page, file)
     found += [f"claims.toml: {name}: on no page" for name in texts if name not in used]
     found += _ceilings(pages, file)
@@ -100,17 +101,62 @@ def _ceilings(pages: Sequence[CheckedPage], file: ClaimsFile) -> Iterator[str]:
 
 
 def _count(page: CheckedPage, file: ClaimsFile) -> None:
-    """Sort the numbers outside marks: printed by a command above them, measured on a stated day, or unbound."""
+    """Sort the numbers outside marks: stated, computed or repeated, measured on a stated day, or unbound."""
     rows = {row.line for row in printed_rows(page.text)} if page.path in PAGES else set()
-    of_a_day = any(each.page == page.name for each in file.dated_pages)
-    stated = [text for each in file.stated if each.page in ("*", page.name) for text in each.texts]
-    for number in unbound(page.text, stated):
-        if number.line in rows:
+    days = [each for each in file.dated_pages if each.page == page.name]
+    whole = any(not each.sections and not each.texts for each in days)
+    sections = {heading for each in days for heading in each.sections}
+    of_a_day = places(page.text, [text for each in days for text in each.texts])
+    stated = [each for each in file.stated if each.page in ("*", page.name)]
+    columns = {name for each in stated for name in each.columns}
+    texts = places(page.text, [text for each in stated for text in each.texts])
+    again = [text for each in file.repeated if each.page == page.name for text in each.texts]
+    again += [text for each in file.asserted if each.page == page.name for text in each.texts]
+    computed_again = places(page.text, again)
+    for number in measured(page.text):
+        if within(number, texts) or number.column in columns:
+            continue
+        if number.line in rows or within(number, computed_again):
             page.bound += 1
-        elif of_a_day:
+        elif whole or sections & set(number.sections) or within(number, of_a_day):
             page.dated += 1
         else:
             page.unbound.append(number)
+
+
+def _stale(page: CheckedPage, file: ClaimsFile) -> Iterator[str]:
+    """Entries of a page that name words or headings it does not have, and repeated numbers that are nowhere else."""
+    mine = [
+        *((each.texts, "stated") for each in file.stated if each.page == page.name),
+        *((each.texts, "dated-page") for each in file.dated_pages if each.page == page.name),
+        *((each.texts, "repeated") for each in file.repeated if each.page == page.name),
+        *((each.texts, "asserted") for each in file.asserted if each.page == page.name),
+    ]
+    for texts, kind in mine:
+        yield from (
+            f"claims.toml: {kind}: {page.name}: not on the page: {text!r}"
+            for text in texts
+            if not places(page.text, [text])
+        )
+    headings = {line.lstrip("#").strip() for line in page.text.splitlines() if line.startswith("#")}
+    for each in file.dated_pages:
+        if each.page == page.name:
+            missing = [name for name in each.sections if name not in headings]
+            yield from (f"claims.toml: dated-page: {page.name}: no heading {name!r}" for name in missing)
+    for repeat in file.repeated:
+        if repeat.page == page.name:
+            source = (ROOT / repeat.of).read_text(encoding="utf-8") if repeat.of else computed(page)
+            yield from (
+                f"claims.toml: repeated: {page.name}: {text!r} is not what {repeat.of or 'its tables'} has"
+                for text in repeat.texts
+                if not repeats(text, source)
+            )
+
+
+def computed(page: CheckedPage) -> str:
+    """What a page shows that is computed again: its claims, and the tables below the commands that print them."""
+    rows = [" ".join(row.cells) for row in printed_rows(page.text)] if page.path in PAGES else []
+    return "\n".join([*rows, *(mark.text for mark in marks(page.text))])
 
 
 def _summary(pages: Sequence[CheckedPage]) -> str:

@@ -24,7 +24,7 @@ from scalecurve.statistics.spread import Spread, student_quantile, sum_of_square
 
 FLOOR = 0.0005
 """Standard deviation of a run, relative, that is added to what its repetitions show. Of the floors from 0.01 to 0.15 %
-that were tried on 298 points of MLPerf Training 4.1 and 5.0, the roundest that holds 93 % or more in both rounds."""
+that were tried on 293 points of MLPerf Training 4.1 and 5.0, the roundest that holds 93 % or more in both rounds."""
 
 
 @dataclass(frozen=True)

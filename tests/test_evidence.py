@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[1]
 EVIDENCE = ROOT / "docs" / "evidence"
 FILES = sorted(path for path in EVIDENCE.rglob("*") if path.is_file())
 BUNDLES = [path for path in FILES if path.suffix == ".zip" and path.name != "raw.zip"]
+REFUSED = {"forced-sockets": "WrongTransport"}
+"""Bundles that show what does not count, and why."""
 STUDIES = ROOT / "manifests" / "studies"
 
 
@@ -33,7 +35,15 @@ def test_raw_output_is_undamaged(path: Path):
         assert archive.testzip() is None
 
 
-@pytest.mark.parametrize("path", BUNDLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(("name", "reason"), REFUSED.items())
+def test_what_shows_a_refusal_was_refused_for_that(name: str, reason: str):
+    (path,) = (path for path in BUNDLES if path.stem == name)
+    bundle = open_bundle(path)
+    assert bundle.problems == ()
+    assert {trial.record.reason for trial in bundle.trials if trial.record} == {reason}
+
+
+@pytest.mark.parametrize("path", [path for path in BUNDLES if path.stem not in REFUSED], ids=lambda path: path.stem)
 def test_every_record_is_verified_and_succeeded(path: Path):
     """Or is the end of a ladder of batches; a trial that was not run has none."""
     bundle = open_bundle(path)

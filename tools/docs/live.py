@@ -75,6 +75,12 @@ REPORTS = (
         device="H200",
         link="nvlink4",
     ),
+    LiveReport(
+        "forced-sockets",
+        "An all-reduce forced to sockets, which does not count",
+        "docs/evidence/gpu/forced-sockets.zip",
+    ),
+    LiveReport("among-published", "ResNet-50 on H100s, among published systems", "docs/evidence/gpu/sessions.zip"),
 )
 
 

@@ -1,5 +1,6 @@
 """Can the numbers be believed? One word, and what it rests on, from what the bundles show and what they do not."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -54,12 +55,22 @@ def _facts(findings: Findings) -> Iterator[str]:
 
 
 def _against(findings: Findings) -> Iterator[str]:
+    yield from _nothing_counts(findings)
     yield from doubtful_lines(findings.scaling.named_points())
     for bundle in findings.bundles:
         yield from (f"{_label(findings, bundle)}{contradiction}" for contradiction in bundle.contradictions)
     failed = [str(row[1]) for row in check_table(findings.bundles).rows if row[3]]
     if failed:
         yield f"checks failed in trials that are shown: {', '.join(dict.fromkeys(failed))}"
+
+
+def _nothing_counts(findings: Findings) -> Iterator[str]:
+    """Why no trial counts, by the most frequent reason; nothing while one counts or none has ended."""
+    trials = [trial for bundle in findings.bundles for trial in bundle.trials]
+    ended = [trial.record for trial in trials if trial.record is not None and trial.record.reason]
+    if ended and not any(trial.good for trial in trials):
+        (why, _), *_ = Counter(f"{record.reason}: {record.message}" for record in ended).most_common(1)
+        yield f"no trial counts: {why}"
 
 
 def _care(findings: Findings) -> Iterator[str]:

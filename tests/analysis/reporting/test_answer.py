@@ -174,3 +174,10 @@ def test_a_record_that_was_changed_is_left_out_with_a_word(tmp_path: Path) -> No
     result = answer(analyze(open_bundles([bundle])))
     assert result.belief.word == WITH_CARE
     assert "1 file could not be used" in result.belief.cautions
+
+
+def test_a_bundle_in_which_no_trial_counts_is_not_believed_and_says_why() -> None:
+    result = belief(analyze(open_bundles([EVIDENCE.with_name("gpu") / "forced-sockets.zip"])))
+    assert result.word == NO
+    assert InvalidReason.wrong_transport.value in result.cautions[0]
+    assert "NET/Socket" in result.cautions[0]

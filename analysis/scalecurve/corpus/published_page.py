@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalecurve.corpus.results_repository import license_of, origin, text_files
+from scalecurve.corpus.results_repository import MOST_PAGE_BYTES, license_of, origin, text_files
 from scalecurve.corpus.schema import NOT_STATED, CorpusError, PublishedSource
 
-_MOST_BYTES = 4 << 20
 _HEADING = re.compile(r"#{1,6} +(.+)")
 _RULE = re.compile(r"\|?[ :|-]*---[ :|-]*")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -117,14 +116,14 @@ def _cells(line: str) -> list[str]:
 def _bytes_of(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(_MOST_BYTES + 1)
+            return file.read(MOST_PAGE_BYTES + 1)
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _text(data: bytes, path: Path, name: str) -> str:
-    if len(data) > _MOST_BYTES:
-        raise CorpusError(f"{path}: {name}: more than {_MOST_BYTES >> 20} MiB; expected a page of tables")
+    if len(data) > MOST_PAGE_BYTES:
+        raise CorpusError(f"{path}: {name}: more than {MOST_PAGE_BYTES >> 20} MiB; expected a page of tables")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -3,13 +3,18 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from scalecurve.corpus.results_archive import archive_members, archive_revision, is_archive
 from scalecurve.corpus.results_member import ResultFile, Selection
 from scalecurve.corpus.schema import NOT_STATED, CorpusError
+from scalecurve_api.text import count
+
+MOST_PAGE_BYTES = 4 << 20
+MOST_PAGES = 1000
 
 _ROUND = re.compile(r"training_results_v(\d+\.\d+)")
 # A repository of others: none of its settings may start a program, and no object is fetched.
@@ -85,47 +90,61 @@ def origin(path: Path) -> RepositoryOrigin:
 
 
 def text_files(path: Path, folder: str, suffix: str) -> dict[str, bytes]:
-    """The files directly in one folder of a checkout or bare repository, by name.
+    """The files directly in one folder of a checkout or bare repository, by name; links are not followed.
 
     Args:
         path: The repository.
-        folder: Relative to its root.
+        folder: Relative to its root; empty for the root itself.
         suffix: What their names end in.
 
     Raises:
-        CorpusError: the path is no folder, or a file cannot be read.
+        CorpusError: the path is no folder, a file cannot be read, or there are more or larger files than the limits.
     """
     if not path.is_dir():
         raise CorpusError(f"{path}: no such file or folder")
-    if _is_git_folder(path):
-        names = _git(path, "ls-tree", "-z", "--name-only", "HEAD", f"{folder}/", check=False).decode().split("\0")
-        return {Path(name).name: _git(path, "show", f"HEAD:{name}") for name in names if name.endswith(suffix)}
-    if not (path / folder).is_dir():
-        return {}
-    try:
-        files = [Path(entry.path) for entry in _entries(path / folder) if entry.is_file(follow_symlinks=False)]
-        return {file.name: file.read_bytes() for file in files if file.suffix == suffix}
-    except OSError as error:
-        raise CorpusError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
+    found: dict[str, bytes] = {}
+    for name, size, read in _files_in(path, folder):
+        if not name.endswith(suffix):
+            continue
+        if size > MOST_PAGE_BYTES:
+            raise CorpusError(f"{path}: {name}: {size} bytes; expected at most {MOST_PAGE_BYTES >> 20} MiB")
+        if len(found) == MOST_PAGES:
+            raise CorpusError(f"{path}: more than {count(MOST_PAGES, 'file')} *{suffix} in {folder or 'its root'}")
+        found[name] = read()
+    return found
 
 
 def license_of(path: Path) -> str:
     """The SPDX id of the license file at the root of a checkout or bare repository; ``not stated`` without one."""
-    for name in ("LICENSE", "LICENSE.md", "LICENSE.txt"):
-        if _is_git_folder(path):
-            data = _git(path, "show", f"HEAD:{name}", check=False)
-        else:
-            file = path / name
-            data = file.read_bytes() if file.is_file() and not file.is_symlink() else b""
-        if data:
-            return spdx_id(data)
-    return NOT_STATED
+    found = {name: read for name, size, read in _files_in(path, "") if 0 < size <= MOST_PAGE_BYTES}
+    name = next((each for each in ("LICENSE", "LICENSE.md", "LICENSE.txt") if each in found), None)
+    return spdx_id(found[name]()) if name else NOT_STATED
 
 
 def spdx_id(data: bytes) -> str:
     """The SPDX id of a license's text; ``not stated`` of one that is not known."""
     text = " ".join(data[:4000].decode("utf-8", "replace").split())
     return next((spdx for words, spdx in _LICENSES if words in text), NOT_STATED)
+
+
+def _files_in(path: Path, folder: str) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
+    """Name, size and reader of the regular files directly in a folder; names that are not UTF-8 are marked so."""
+    if _is_git_folder(path):
+        below = [f"{folder}/"] if folder else []
+        for entry in _git(path, "ls-tree", "-z", "-l", "HEAD", *below, check=False).split(b"\0"):
+            about, _, encoded = entry.partition(b"\t")
+            if about.startswith((b"100644 blob ", b"100755 blob ")):
+                _, _, digest, size = about.decode().split()
+                name = encoded.decode("utf-8", "replace").rpartition("/")[2]
+                yield name, int(size), partial(_git, path, "cat-file", "blob", digest)
+        return
+    try:
+        for file in _entries(path / folder) if (path / folder).is_dir() else []:
+            if file.is_file(follow_symlinks=False):
+                name = os.fsencode(file.name).decode("utf-8", "replace")
+                yield name, file.stat(follow_symlinks=False).st_size, Path(file.path).read_bytes
+    except OSError as error:
+        raise CorpusError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
 
 
 def _is_git_folder(path: Path) -> bool:

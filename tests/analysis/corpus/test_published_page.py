@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalecurve.corpus import results_repository
 from scalecurve.corpus.published_page import PublishedPage, number_in, page_tables, published_pages
 from scalecurve.corpus.schema import NOT_STATED, CorpusError
 
@@ -71,3 +73,42 @@ def test_what_is_no_page_is_refused_in_one_line(tmp_path: Path):
             published_pages(path, *ABOUT)
         assert str(path) in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def bare_repository(folder: Path, files: dict[bytes, bytes]) -> Path:
+    for name, data in files.items():
+        file = folder / "checkout" / Path(os.fsdecode(name))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(folder / "checkout"))
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "a")):
+        subprocess.run([*git, *words], check=True)
+    subprocess.run(["git", "clone", "-q", "--bare", str(folder / "checkout"), str(folder / "bare")], check=True)
+    return folder / "bare"
+
+
+@pytest.mark.parametrize("kind", ["checkout", "bare"])
+def test_a_name_that_is_not_utf8_is_read_with_a_mark(kind: str, tmp_path: Path):
+    bare_repository(tmp_path, {b"docs/a\xff.md": b"text", b"docs/b.md": b"other"})
+    _, pages = published_pages(tmp_path / kind, *ABOUT)
+    assert [page.name for page in pages] == ["a\N{REPLACEMENT CHARACTER}.md", "b.md"]
+
+
+@pytest.mark.parametrize("kind", ["checkout", "bare"])
+@pytest.mark.parametrize("limit", ["MOST_PAGE_BYTES", "MOST_PAGES"])
+def test_pages_beyond_a_limit_are_refused_unread(
+    limit: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    bare_repository(tmp_path, {b"docs/a.md": b"text", b"docs/b.md": b"other", b"docs/c.txt": b"x" * 99})
+    monkeypatch.setattr(results_repository, limit, {"MOST_PAGE_BYTES": 4, "MOST_PAGES": 1}[limit])
+    with pytest.raises(CorpusError) as caught:
+        published_pages(tmp_path / kind, *ABOUT)
+    assert ("b.md" in str(caught.value)) == (limit == "MOST_PAGE_BYTES")
+
+
+@pytest.mark.parametrize("kind", ["checkout", "bare"])
+def test_a_license_beyond_the_limit_is_not_read(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    bare_repository(tmp_path, {b"LICENSE": b"MIT License" * 9, b"docs/a.md": b"text"})
+    monkeypatch.setattr(results_repository, "MOST_PAGE_BYTES", 50)
+    source, _ = published_pages(tmp_path / kind, *ABOUT)
+    assert source.license == NOT_STATED

@@ -88,7 +88,7 @@ def test_pages_say_that_nothing_is_published_until_it_is(page: str, notice: str)
 def test_readme_builds_before_it_installs():
     readme = TEXTS["README.md"]
     first = readme.index("git clone")
-    assert 0 < first < readme.index("pip install . ") < readme.index("make quickstart") < readme.index("helm install")
+    assert 0 < first < readme.index("pip install .\n") < readme.index("make quickstart") < readme.index("helm install")
 
 
 def test_all_files_name_one_version():

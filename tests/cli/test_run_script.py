@@ -91,7 +91,8 @@ def test_a_script_that_fails_by_itself_is_started_once(desk: Desk) -> None:
     (desk.folder / "own.py").write_text("open('started', 'a').write('x'); import no_such_module")
     ran = desk("run", "-q", "--workers", "1,2", "--", "python", "own.py", "-b", "8", code=1)
     assert len((desk.folder / "started").read_text()) in (1, 2), "by every rank of the first trial"
-    assert ": 5 trials; logs: " in ran.err
+    assert ": 5 trials (" in ran.err
+    assert ": --workers 2); logs: " in ran.err, "a script may need more than one"
 
 
 @pytest.mark.parametrize(

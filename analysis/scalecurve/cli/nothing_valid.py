@@ -10,13 +10,15 @@ from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_api.text import count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scalecurve_api.spec.measure import Measure
     from scalecurve_local import RunResult
 
 _FIELD = re.compile(r"\b(?:workload|measure|scaling)\.[a-z]\w*")
 
 
-def why_nothing_is_valid(result: RunResult, measure: Measure, budget_s: float) -> str:
+def why_nothing_is_valid(result: RunResult, measure: Measure, budget_s: float, workers: Sequence[int] = ()) -> str:
     """Tell in one line why no trial is valid, with the reason's code, and where to look or what to change."""
     bad = (TrialPhase.failed, TrialPhase.invalid)
     failed = {
@@ -41,4 +43,12 @@ def why_nothing_is_valid(result: RunResult, measure: Measure, budget_s: float) -
     late = f"; --budget ended the run after {result.status.message}" if result.out_of_time else ""
     rest = len(result.status.phases) - len(result.records)
     skipped = f"; not started after that: {count(rest, 'trial')}" if result.futile and rest else ""
+    skipped += _untried(result, workers) if skipped else ""
     return f"no trial is valid; {ended}: {why}{hint}{late}{skipped}; logs: {logs}"
+
+
+def _untried(result: RunResult, workers: Sequence[int]) -> str:
+    """The option with the worker counts beyond those that were tried: a script may need more than one."""
+    most = max(record.trial.point.workers for record in result.records.values())
+    left = [str(each) for each in workers if each > most]
+    return f" (if the script needs more than {count(most, 'worker')}: --workers {','.join(left)})" if left else ""

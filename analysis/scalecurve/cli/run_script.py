@@ -146,7 +146,8 @@ def run_script(script: ScriptOptions, options: Mapping[str, Any]) -> NoReturn:
         again = _resume(script, result.bundle, job.budget_s)
         fail(f"interrupted after {result.status.message}; resume with: {again}", EXIT_INTERRUPTED)
     if not valid:
-        fail(why_nothing_is_valid(result, job.request.experiment.spec.measure, job.budget_s), EXIT_FAILED)
+        spec = job.request.experiment.spec
+        fail(why_nothing_is_valid(result, spec.measure, job.budget_s, spec.scaling.workers), EXIT_FAILED)
     if result.records:
         pages = write_report([open_bundle(result.bundle)], result.bundle / "report")
         page = next((path for path in pages if path.suffix == ".html"), result.bundle / "report")

@@ -136,11 +136,11 @@ def corpus_named(name: str) -> Corpus:
 def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved: bool, output: str) -> None:
     """Print where the points of bundles stand; exit code 2 where none can be judged."""
     from scalecurve.bundle.measurement import measure
-    from scalecurve.corpus.busbw import busbw_beside, busbw_table, published_busbw
+    from scalecurve.corpus.busbw import busbw_beside, published_busbw
     from scalecurve.corpus.comparable import own_points
     from scalecurve.corpus.standing import standings
-    from scalecurve.corpus.tables import comparable_table, standing_table
-    from scalecurve.corpus.utilization import utilization_standings, utilization_table
+    from scalecurve.corpus.tables import busbw_table, comparable_table, standing_table, utilization_table
+    from scalecurve.corpus.utilization import utilization_standings
     from scalecurve.curves.compute import scaling
 
     corpus = corpus_named(name)

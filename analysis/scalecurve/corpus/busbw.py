@@ -11,17 +11,10 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.corpus.device_names import device_name
 from scalecurve.curves.collectives import CollectiveResult, collectives, rows_of
 from scalecurve.hardware.entries import Positive, SourcedEntry, entries_of_text
-from scalecurve.render import formatting
-from scalecurve.render.table import Column, Table, table_of
 from scalecurve_api.programs.collective_kinds import Collective
 
 LARGE = 256 << 20
 """Bytes of a message from which a published figure is compared: below, the latency counts as well."""
-_NOTE = (
-    "The largest message of each collective, from 256 MiB on, beside figures of nccl-tests on the same device. Single "
-    "figures of users and of NCCL's maintainer: an order of magnitude for what is normal, not a percentile. NVLS "
-    "(NVLink SHARP) reduces in the switch, so its busbw may exceed the link's rate."
-)
 
 
 class PublishedBusbw(SourcedEntry):
@@ -76,38 +69,6 @@ def busbw_beside(bundles: Sequence[Bundle], published: Sequence[PublishedBusbw])
         beside = [BusbwBeside(device, result, figure) for figure in known]
         found += [each for each in beside if not each.differs] or beside
     return tuple(found)
-
-
-def busbw_table(beside: Sequence[BusbwBeside]) -> Table:
-    """Show each measured bus bandwidth beside the published ones.
-
-    Args:
-        beside: Pairs of a measured and a published figure.
-
-    Returns:
-        A row for each pair, with the source.
-    """
-    return table_of(
-        "busbw",
-        "Bus bandwidth beside published figures",
-        beside,
-        (
-            (Column("experiment", "Experiment", detail=True), lambda b: b.measured.bundle),
-            (Column("collective", "Collective"), lambda b: b.measured.line.collective.value),
-            (Column("tool", "Tool"), lambda b: b.measured.line.tool),
-            (Column("workers", "Workers", "count"), lambda b: b.measured.point.workers),
-            (Column("device", "Device"), lambda b: b.device),
-            (Column("size", "Size"), lambda b: formatting.size(b.measured.line.bytes)),
-            (Column("busbw_gb_s", "busbw", "number", "GB/s", interval=True), lambda b: b.measured.busbw),
-            (Column("published", "Published"), lambda b: b.published.title),
-            (Column("published_gb_s", "Their busbw", "number", "GB/s"), lambda b: b.published.busbw_gb_s),
-            (Column("share", "Of theirs", "percent"), lambda b: b.measured.busbw.value / b.published.busbw_gb_s),
-            (Column("differs", "Differs in"), lambda b: b.differs or None),
-            (Column("note", "How"), lambda b: b.published.note),
-            (Column("source", "Source"), lambda b: b.published.source),
-        ),
-        [_NOTE],
-    )
 
 
 def _largest(results: Sequence[CollectiveResult]) -> Iterator[CollectiveResult]:

@@ -1,13 +1,15 @@
-"""The corpus in tables: standings, the systems behind them, sources, and published points."""
+"""The corpus in tables: standings, MFU and bus bandwidth beside what they are compared with, sources, and points."""
 
 from collections.abc import Sequence
 from itertools import groupby
 from statistics import median
 
 from scalecurve.corpus.acceptance import BELOW, ErrorRates
+from scalecurve.corpus.busbw import BusbwBeside
 from scalecurve.corpus.comparable import Comparable
 from scalecurve.corpus.schema import Corpus, PublishedPoint, PublishedSource
 from scalecurve.corpus.standing import PublishedStanding
+from scalecurve.corpus.utilization import UtilizationStanding
 from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, table_of
 
@@ -18,6 +20,16 @@ _COMPARED = (
 _READING = (
     "Submitters tune these systems for a race, in software of their own: less than 100 % of their median is usual, and "
     "no fault of a machine by itself. Percentile: the share of such systems that are slower, with its 95 % interval."
+)
+_UTILIZATION = (
+    "Comparable: the same device, parameters and sequence length within a factor of two, no other precision stated, on "
+    "any number of devices. MFU as each page defines it: FLOPs of forward and backward pass with attention, without "
+    "those that recompute activations, over the peak of the device."
+)
+_BUSBW = (
+    "The largest message of each collective, from 256 MiB on, beside figures of nccl-tests on the same device. Single "
+    "figures of users and of NCCL's maintainer: an order of magnitude for what is normal, not a percentile. NVLS "
+    "(NVLink SHARP) reduces in the switch, so its busbw may exceed the link's rate."
 )
 
 
@@ -195,3 +207,67 @@ def _said(source: PublishedSource) -> str:
 
 def _short(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def utilization_table(standings: Sequence[UtilizationStanding]) -> Table:
+    """Show each MFU beside the published ones.
+
+    Args:
+        standings: One for each point.
+
+    Returns:
+        A row for each, with the lowest, median and highest published MFU, and why it is not judged.
+    """
+    return table_of(
+        "utilization",
+        "MFU beside published models of about this size",
+        standings,
+        (
+            (Column("experiment", "Experiment", detail=True), lambda s: s.own.bundle),
+            (Column("series", "Series"), lambda s: s.own.series),
+            (Column("workers", "Workers", "count"), lambda s: s.own.workers),
+            (Column("device", "Device"), lambda s: s.own.device),
+            (Column("mfu", "MFU", "percent", interval=True), lambda s: s.mfu),
+            (Column("lowest", "Published, lowest", "percent"), lambda s: s.shares[0]),
+            (Column("median", "Median", "percent"), lambda s: median(s.shares)),
+            (Column("highest", "Highest", "percent"), lambda s: s.shares[-1]),
+            (Column("figures", "Figures", "count"), lambda s: len(s.others)),
+            (Column("devices", "On devices"), lambda s: s.sizes),
+            (Column("models", "Models"), lambda s: ", ".join(sorted({each.benchmark for each in s.others}))),
+            (Column("sources", "Source"), lambda s: ", ".join(sorted({each.source for each in s.others}))),
+            (Column("verdict", "Not judged"), lambda s: s.refused or None),
+        ),
+        [_UTILIZATION] if standings else [],
+    )
+
+
+def busbw_table(beside: Sequence[BusbwBeside]) -> Table:
+    """Show each measured bus bandwidth beside the published ones.
+
+    Args:
+        beside: Pairs of a measured and a published figure.
+
+    Returns:
+        A row for each pair, with the source.
+    """
+    return table_of(
+        "busbw",
+        "Bus bandwidth beside published figures",
+        beside,
+        (
+            (Column("experiment", "Experiment", detail=True), lambda b: b.measured.bundle),
+            (Column("collective", "Collective"), lambda b: b.measured.line.collective.value),
+            (Column("tool", "Tool"), lambda b: b.measured.line.tool),
+            (Column("workers", "Workers", "count"), lambda b: b.measured.point.workers),
+            (Column("device", "Device"), lambda b: b.device),
+            (Column("size", "Size"), lambda b: formatting.size(b.measured.line.bytes)),
+            (Column("busbw_gb_s", "busbw", "number", "GB/s", interval=True), lambda b: b.measured.busbw),
+            (Column("published", "Published"), lambda b: b.published.title),
+            (Column("published_gb_s", "Their busbw", "number", "GB/s"), lambda b: b.published.busbw_gb_s),
+            (Column("share", "Of theirs", "percent"), lambda b: b.measured.busbw.value / b.published.busbw_gb_s),
+            (Column("differs", "Differs in"), lambda b: b.differs or None),
+            (Column("note", "How"), lambda b: b.published.note),
+            (Column("source", "Source"), lambda b: b.published.source),
+        ),
+        [_BUSBW],
+    )

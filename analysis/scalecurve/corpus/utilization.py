@@ -9,22 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from scalecurve.corpus.comparable import OwnPoint
 from scalecurve.corpus.schema import Corpus, PublishedPoint
 from scalecurve.corpus.standing import LEAST_POINTS, LEAST_SUBMITTERS
 from scalecurve.hardware.names import folded
-from scalecurve.render.table import Column, Table, table_of
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.text import count
 
 SIZE_FACTOR = 2.0
-_NOTE = (
-    "Comparable: the same device, parameters and sequence length within a factor of two, no other precision stated, on "
-    "any number of devices. MFU as each page defines it: FLOPs of forward and backward pass with attention, without "
-    "those that recompute activations, over the peak of the device."
-)
 
 
 @dataclass(frozen=True)
@@ -76,38 +69,6 @@ def utilization_standings(points: Sequence[OwnPoint], corpus: Corpus) -> tuple[U
         if own.mfu is not None and others:
             found.append(UtilizationStanding(own, own.mfu, others))
     return tuple(found)
-
-
-def utilization_table(standings: Sequence[UtilizationStanding]) -> Table:
-    """Show each MFU beside the published ones.
-
-    Args:
-        standings: One for each point.
-
-    Returns:
-        A row for each, with the lowest, median and highest published MFU, and why it is not judged.
-    """
-    return table_of(
-        "utilization",
-        "MFU beside published models of about this size",
-        standings,
-        (
-            (Column("experiment", "Experiment", detail=True), lambda s: s.own.bundle),
-            (Column("series", "Series"), lambda s: s.own.series),
-            (Column("workers", "Workers", "count"), lambda s: s.own.workers),
-            (Column("device", "Device"), lambda s: s.own.device),
-            (Column("mfu", "MFU", "percent", interval=True), lambda s: s.mfu),
-            (Column("lowest", "Published, lowest", "percent"), lambda s: s.shares[0]),
-            (Column("median", "Median", "percent"), lambda s: median(s.shares)),
-            (Column("highest", "Highest", "percent"), lambda s: s.shares[-1]),
-            (Column("figures", "Figures", "count"), lambda s: len(s.others)),
-            (Column("devices", "On devices"), lambda s: s.sizes),
-            (Column("models", "Models"), lambda s: ", ".join(sorted({each.benchmark for each in s.others}))),
-            (Column("sources", "Source"), lambda s: ", ".join(sorted({each.source for each in s.others}))),
-            (Column("verdict", "Not judged"), lambda s: s.refused or None),
-        ),
-        [_NOTE] if standings else [],
-    )
 
 
 def _alike(measured: OwnPoint, point: PublishedPoint) -> bool:

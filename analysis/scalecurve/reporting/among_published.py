@@ -3,8 +3,8 @@
 from scalecurve.corpus.comparable import own_points
 from scalecurve.corpus.schema import Corpus
 from scalecurve.corpus.standing import LEAST_POINTS, PublishedStanding, standings
-from scalecurve.corpus.tables import comparable_table, standing_table
-from scalecurve.corpus.utilization import UtilizationStanding, utilization_standings, utilization_table
+from scalecurve.corpus.tables import comparable_table, standing_table, utilization_table
+from scalecurve.corpus.utilization import UtilizationStanding, utilization_standings
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body
 

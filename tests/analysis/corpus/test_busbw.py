@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scalecurve.bundle.open import Bundle, open_bundles
-from scalecurve.corpus.busbw import LARGE, PublishedBusbw, busbw_beside, busbw_table, published_busbw
+from scalecurve.corpus.busbw import LARGE, PublishedBusbw, busbw_beside, published_busbw
+from scalecurve.corpus.tables import busbw_table
 from scalecurve_api.programs.collective_kinds import Collective
 
 

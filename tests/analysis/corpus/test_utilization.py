@@ -6,7 +6,8 @@ import pytest
 
 from scalecurve.bundle.open import open_bundles
 from scalecurve.corpus.schema import PublishedPoint
-from scalecurve.corpus.utilization import utilization_standings, utilization_table
+from scalecurve.corpus.tables import utilization_table
+from scalecurve.corpus.utilization import utilization_standings
 from scalecurve.reporting.among_published import published_section, utilizations
 from scalecurve.reporting.findings import analyze
 from scalecurve.reporting.plots.mfu_among_published import mfu_among_published

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,9 +35,9 @@ def check(file: ClaimsFile, *, write: bool) -> list[str]:
     found = [f"{path}: a picture that claims.toml does not name" for path in _files() if path not in named]
     for terminal in file.terminals:
         found += _shown(terminal, write=write)
-    for each in file.notebooks:
-        found += _ran(ROOT / each.file, write=write)
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        beside = stack.enter_context(ThreadPoolExecutor(1))  # a notebook runs in a process of its own
+        ran = [beside.submit(lambda path: list(_ran(path, write=write)), ROOT / each.file) for each in file.notebooks]
         chromium = stack.enter_context(browser.started()) if browser.program() else None
         for number, picture in enumerate(file.pictures):
             folder = Path(scratch, str(number))
@@ -45,6 +46,7 @@ def check(file: ClaimsFile, *, write: bool) -> list[str]:
                 continue
             drawn = _plot(picture, folder) if picture.plot else _screenshot(picture, folder, chromium)
             found += _compared(picture, drawn, write=write)
+        found += [line for run in ran for line in run.result()]
     return found
 
 

@@ -38,6 +38,13 @@ _ANSWERS = """() => [...document.querySelectorAll(".answers > div")].map((answer
     [answer.querySelector("h2").firstChild.textContent.trim(), answer.getBoundingClientRect().bottom])"""
 _SCALES = """() => [...document.querySelectorAll("figure svg")].filter((svg) => svg.getBoundingClientRect().width)
     .map((svg) => svg.getBoundingClientRect().width / (svg.viewBox.baseVal.width * 4 / 3))"""
+_CUT = """() => [...document.querySelectorAll("figure svg text")].filter((text) => {
+    const box = text.getBoundingClientRect(), svg = text.closest("svg"), paper = svg.getBoundingClientRect();
+    const room = getComputedStyle(svg).overflow === "visible" ? { left: 0, right: innerWidth } : paper;
+    return box.width && (box.left < room.left || box.right > room.right);
+  }).map((text) => text.textContent)"""
+_EDGES = """() => [...document.querySelectorAll("h1, .answers > div")].map((box) => box.getBoundingClientRect())
+    .map((box) => [box.left, box.right])"""
 _HEIGHT = "() => document.documentElement.scrollHeight"
 
 
@@ -93,6 +100,22 @@ def test_the_first_screen_answers_and_nothing_is_wider(
         assert all(0.7 <= scale <= 1.01 for scale in scales), scales
     varies = ["What does batch.perWorker change?", *QUESTIONS[2:]]
     assert [title for title, _ in answers] == (varies if name == "one-worker" else QUESTIONS)
+
+
+@pytest.mark.parametrize("width", [390, 800, 1280])
+def test_where_nothing_is_drawn_the_answer_takes_its_place(browser: Browser, tmp_path: Path, width: int) -> None:
+    (file,) = report(open_bundles(["docs/evidence/gpu/forced-sockets.zip"]), tmp_path, ["html"])
+    with opened(browser, file, width) as page:
+        heading, *answers = page.evaluate(_EDGES)
+        assert answers == [heading]
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_word_at_a_figures_edge_is_not_cut(browser: Browser, tmp_path: Path, width: int) -> None:
+    (file,) = report(open_bundles(["docs/evidence/gpu/llm-gpt2-small.zip"]), tmp_path, ["html"])
+    with opened(browser, file, width) as page:
+        unfold(page)
+        assert page.evaluate(_CUT) == []
 
 
 def test_points_say_their_numbers(browser: Browser, pages: Pages) -> None:

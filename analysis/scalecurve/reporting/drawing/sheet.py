@@ -24,6 +24,7 @@ LEGEND_ROW = 0.21
 SMALL_TITLE = 8.0
 # Bold letters that fit over a panel at 10 and at 8 points.
 TITLE_CHARACTERS, SMALL_TITLE_CHARACTERS = 44, 56
+_LEGEND_MARK, _LEGEND_CHARACTER = 0.55, 0.075
 DPI = 144
 NARROW_PANEL, LOW_PANEL = 3.0, 2.3  # of a phone's screen, with its axes
 
@@ -73,12 +74,16 @@ class Sheet:
         self._places: list[Place | None] = []
         self._marks = 0
         self._legend_columns = 0
+        self._legend_characters = 0
         if form().phone:
             columns, width, height = 1, min(width, NARROW_PANEL), min(height, LOW_PANEL)
+        self._width = width
         columns = min(columns, count)
         content = columns * width + (columns - 1) * GAP_X
         if labels:
-            self._legend_columns, legend_rows = legend_shape(labels, LEFT + content + RIGHT)
+            self._legend_characters = int((LEFT + content + RIGHT - _LEGEND_MARK) / _LEGEND_CHARACTER)
+            folded = [self._folded(label) for label in labels]
+            self._legend_columns, legend_rows = legend_shape(folded, LEFT + content + RIGHT)
         rows = -(-count // columns)
         total_width = LEFT + content + right
         foot = BOTTOM + legend_rows * LEGEND_ROW + (0.03 if legend_rows else 0)
@@ -98,12 +103,13 @@ class Sheet:
         A long name gets two smaller lines, and is cut where it does not fit them.
         """
         short, _ = shortened(names)
+        room = self._width / PANEL_WIDTH if form().phone else 1.0
         for index, (panel, name) in enumerate(zip(self.panels, names, strict=True)):
             title = (before[index] if before else "") + short[name] + (after[index] if after else "")
-            if len(title) <= TITLE_CHARACTERS:
+            if len(title) <= TITLE_CHARACTERS * room:
                 panel.set_title(title, loc="left")
             else:
-                lines = textwrap.wrap(title, SMALL_TITLE_CHARACTERS, max_lines=2, placeholder=" …")
+                lines = textwrap.wrap(title, int(SMALL_TITLE_CHARACTERS * room), max_lines=2, placeholder=" …")
                 panel.set_title("\n".join(lines), loc="left", fontsize=SMALL_TITLE)
 
     def tip(self, axes: Axes, x: float, y: float, text: str, place: Place | None = None) -> None:
@@ -123,6 +129,7 @@ class Sheet:
         if handles:
             self.figure.legend(
                 handles=handles,
+                labels=[self._folded(str(handle.get_label())) for handle in handles],
                 loc="lower center",
                 ncols=self._legend_columns or len(handles),
                 bbox_to_anchor=(0.5, 0.0),
@@ -134,6 +141,11 @@ class Sheet:
         curves = tuple(self.labels) if self._marks else ()
         return Drawing(self.figure, title, caption, tuple(self._tips), tuple(self._places), curves)
 
+    def _folded(self, label: str) -> str:
+        """A label in lines that fit the figure."""
+        most = self._legend_characters or len(label) or 1
+        return label if len(label) <= most else "\n".join(textwrap.wrap(label, most, break_on_hyphens=False))
+
 
 def first(items: Sequence[T], most: int, noun: str) -> tuple[Sequence[T], str]:
     """The first ``most`` items, and a sentence for the caption that says how many are left out."""
@@ -143,9 +155,11 @@ def first(items: Sequence[T], most: int, noun: str) -> tuple[Sequence[T], str]:
 
 def legend_shape(labels: Sequence[str], width: float) -> tuple[int, int]:
     """(columns, rows) of a legend with these labels in a figure of this width."""
-    entry = 0.55 + 0.075 * max(map(len, labels))
+    lines = [label.split("\n") for label in labels]
+    entry = _LEGEND_MARK + _LEGEND_CHARACTER * max(len(line) for each in lines for line in each)
     columns = max(1, min(len(labels), int(width / entry)))
-    return columns, -(-len(labels) // columns)
+    rows = -(-len(labels) // columns)
+    return columns, max(sum(map(len, lines[start : start + rows])) for start in range(0, len(lines), rows))
 
 
 def _plain_axes(figure: Figure, place: tuple[float, float, float, float]) -> Axes:

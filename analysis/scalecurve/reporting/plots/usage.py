@@ -21,6 +21,8 @@ _CPU = (
     "Share of its own cores that each rank used during the timed windows, by the kernel's counters (no GPU was "
     "measured): the mean of all ranks and repetitions; thin lines reach from the least to the most busy rank."
 )
+_TICKS_HOLD = 60
+"""Characters of all ticks of the axis together; longer names are in the legend."""
 
 
 @plot("usage", section="time", order=40)
@@ -42,7 +44,9 @@ def usage(findings: Findings) -> Drawing | None:
     counts = sorted({workers for line in lines.values() for workers in line})
     named = {key: identity[key].label or "measured" for key in lines}
     alone = len(counts) == 1 and len(lines) > 1  # beside each other, not one above the other at one count
-    labels = [] if alone else list(dict.fromkeys(named.values()))
+    of_one_axis = len({label.rpartition("=")[0] for label in named.values()}) == 1
+    beside = alone and (of_one_axis or sum(map(len, named.values())) <= _TICKS_HOLD)
+    labels = [] if beside else list(dict.fromkeys(named.values()))
     sheet = Sheet(labels=labels if len(labels) > 1 else [], width=5.4, height=3.2)
     (panel,) = sheet.panels
     for place, (key, line) in enumerate(lines.items()):
@@ -55,7 +59,7 @@ def usage(findings: Findings) -> Drawing | None:
             panel.vlines(x, min(shares), max(shares), color=look.color, linewidth=1, alpha=0.7)
             sheet.tip(panel, x, value, f"{label}, {count(workers, 'worker')}: {value:.0%} busy")
     if alone:
-        _name_axis(panel, list(named.values()), counts[0])
+        _name_axis(panel, list(named.values()) if beside else [""] * len(named), counts[0])
     else:
         axis.workers_axis(panel, [workers for line in lines.values() for workers in line])
     axis.linear_axis(panel, "y", 0, 1.06, axis.percent)

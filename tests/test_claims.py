@@ -44,6 +44,13 @@ def test_a_mark_in_code_is_only_shown() -> None:
     assert replaced(page, {"one": "3", "two": "4"}) == page.replace("2", "4")
 
 
+def test_a_mark_between_code_is_one() -> None:
+    page = "`code`: <!-- claim: one -->1 `s`<!-- /claim --> of `code`"
+    assert [mark.id for mark in marks(page)] == ["one"]
+    assert replaced(page, {"one": "2 `s`"}) == page.replace("1", "2")
+    assert unmarked(page) == ":  of "
+
+
 def test_a_block_keeps_lines_of_its_own() -> None:
     page = "<!-- claim: table -->\n| 1 |\n<!-- /claim -->"
     assert replaced(page, {"table": "| 2 |"}) == page.replace("1", "2")

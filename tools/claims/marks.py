@@ -9,8 +9,9 @@ from dataclasses import dataclass
 _MARK = re.compile(r"<!-- claim: ([^ ]*) -->(.*?)<!-- /claim -->", re.DOTALL)
 _EDGE = re.compile(r"<!-- /?claim\b")
 _CODE = re.compile(r"```.*?```|^(?: {4}|\t)[^\n]*$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-_SHOWN = re.compile(r"`[^`\n]*<!-- claim: [^`\n]*`")
-"""A mark that a page only shows."""
+_SPAN = re.compile(r"`[^`\n]*`")
+"""Code within a line; a mark in it is only shown."""
+_SPAN_OR_MARK = re.compile(f"{_SPAN.pattern}|{_MARK.pattern}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def marks(page: str) -> list[ClaimMark]:
     Raises:
         BrokenMark: for a mark without its other end.
     """
-    page = _SHOWN.sub("", page)
+    page = _without_shown(page)
     found = [ClaimMark(each[1], each[2], page.count("\n", 0, each.start()) + 1) for each in _MARK.finditer(page)]
     rest = _MARK.sub(lambda each: "\n" * each[0].count("\n"), page)
     if edge := _EDGE.search(rest):
@@ -58,16 +59,21 @@ def replaced(page: str, texts: Mapping[str, str]) -> str:
     """The page with the text of every claim that is known; one that only breaks its lines otherwise stays."""
 
     def put(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]  # code
         expected = texts.get(match[1], match[2])
         block = "\n" if match[2].startswith("\n") else ""  # a block stands between lines of its own
         text = f"{block}{expected}{block}"
         return f"<!-- claim: {match[1]} -->{text if differs(match[2], expected) else match[2]}<!-- /claim -->"
 
-    parts = re.split(f"({_SHOWN.pattern})", page)
-    return "".join(part if _SHOWN.fullmatch(part) else _MARK.sub(put, part) for part in parts)
+    return _SPAN_OR_MARK.sub(put, page)
 
 
 def unmarked(page: str) -> str:
     """The page's prose and tables without marks and without code, line for line."""
-    text = _MARK.sub(lambda each: "\n" * each[0].count("\n"), _SHOWN.sub("", page))
+    text = _MARK.sub(lambda each: "\n" * each[0].count("\n"), _without_shown(page))
     return _CODE.sub(lambda each: "\n" * each[0].count("\n"), text)
+
+
+def _without_shown(page: str) -> str:
+    return _SPAN.sub(lambda each: "" if "<!-- claim: " in each[0] else each[0], page)

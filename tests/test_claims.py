@@ -1,13 +1,18 @@
 """Numbers on pages are bound to what they came from: marks, unbound numbers, texts from bundles, pictures."""
 
+import json
+import shutil
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tools.claims import pages, recompute
-from tools.claims.claims_file import FILE, BundleClaim, read
+from tests.analysis.reporting import browser
+from tools.claims import pages, pictures, recompute
+from tools.claims.claims_file import FILE, BundleClaim, BundlePicture, ClaimsFile, Stated, TerminalPicture, read
 from tools.claims.marks import BrokenMark, ClaimMark, differs, marks, replaced, unmarked
 from tools.claims.numbers import measured, places, repeats, unbound, within
 from tools.claims.pictures import difference
@@ -24,6 +29,18 @@ NUMBERS = [
 """Pages, and the numbers on them that look measured."""
 WEAK = "series.str.startswith('weak')"
 BUNDLE = "tests/fixtures/resnet50-h200.zip"
+SPEEDUP = BundleClaim(
+    id="it",
+    bundle=BUNDLE,
+    table="scaling",
+    where="series.str.startswith('strong') and workers == 2",
+    text="{speedup:.5f}x",
+)
+NOTHING = ClaimsFile((), (), (), (), (), (), (), (), (), (), ())
+CLAIMS = replace(NOTHING, claims=(SPEEDUP,), stated=(Stated(page="README.md", texts=["at 2.5 s"], why="a setting"),))
+PICTURE = BundlePicture(file="docs/images/speedup.png", bundle=BUNDLE, plot="speedup")
+DRAWN = replace(NOTHING, pictures=(PICTURE,))
+STALE = f"{PICTURE.file}: not what its bundle gives now: pixels differ by "
 
 
 def found(page: str, *stated: str) -> list[str]:
@@ -171,3 +188,117 @@ def test_a_changed_digit_is_drift() -> None:
     page = pages.CheckedPage(readme, text.replace(first.text, changed))
     (line, *_) = pages.drift(page, {mark.id: computed for mark in marks(text) if mark.id == first.id}, set())
     assert f"claim {first.id}" in line
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of one page, one claim and its bundle, all in order."""
+    for module in (pages, pictures, recompute):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(pictures, "FOLDER", tmp_path / "docs/images")
+    monkeypatch.setattr(browser, "program", lambda: None)
+    (tmp_path / BUNDLE).parent.mkdir(parents=True)
+    shutil.copyfile(ROOT / BUNDLE, tmp_path / BUNDLE)
+    said = f"<!-- claim: it -->{recompute.text(SPEEDUP)}<!-- /claim -->"
+    (tmp_path / "README.md").write_text(f"# It\n\nTwo are {said} as fast as one, at 2.5 s.\n")
+    (tmp_path / "docs/images").mkdir(parents=True)
+    assert pages.check(CLAIMS, write=False) == []
+    return tmp_path
+
+
+def change(bundle: Path, *trials: str) -> None:
+    """Change the records of trials in a packed bundle: they no longer agree with themselves, and do not count."""
+    with zipfile.ZipFile(bundle) as packed:
+        members = {name: packed.read(name) for name in packed.namelist()}
+    for name in (f"trials/{trial}/trial.json" for trial in trials):
+        record = json.loads(members[name])
+        record["summary"]["throughput"] *= 0.8
+        members[name] = json.dumps(record).encode()
+    with zipfile.ZipFile(bundle, "w") as packed:
+        for name, data in members.items():
+            packed.writestr(name, data)
+    recompute.tables.cache_clear()
+
+
+def test_every_changed_digit_of_a_page_is_named(repository: Path) -> None:
+    page = repository / "README.md"
+    text = page.read_text()
+    digits = [at for at, letter in enumerate(text) if letter.isdigit()]
+    assert len(digits) == 8
+    for at in digits:
+        page.write_text(text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :])
+        found = pages.check(CLAIMS, write=False)
+        faults = ("README.md:3: claim it: the page says", "README.md: 1 numbers bound to nothing")
+        assert any(line.startswith(faults) for line in found)
+
+
+def test_only_what_is_computed_is_written(repository: Path) -> None:
+    page = repository / "README.md"
+    text = page.read_text()
+    page.write_text(text.replace("1.80", "1.90").replace("2.5", "3.5"))
+    found = pages.check(CLAIMS, write=True)
+    assert page.read_text() == text.replace("2.5", "3.5")
+    assert [line for line in found if "claim it" in line] == []
+    assert any("numbers bound to nothing" in line for line in found)
+
+
+def test_a_changed_bundle_is_named(repository: Path) -> None:
+    change(repository / BUNDLE, "strong-2-1x2-r1")
+    (line,) = pages.check(CLAIMS, write=False)
+    now = recompute.text(SPEEDUP)
+    assert line.startswith("README.md:3: claim it: the page says '1.8")
+    assert line.endswith(f"computed is '{now}'")
+
+
+@pytest.mark.parametrize(
+    ("other", "fault"),
+    [
+        ("docs/evidence/h200/sessions.zip", "README.md:3: claim it: the page says "),
+        ("tests/fixtures/allreduce-h200.zip", "claims.toml: it: table: got 'scaling'"),
+    ],
+)
+def test_a_claim_of_another_bundle_is_named(repository: Path, other: str, fault: str) -> None:
+    shutil.copyfile(ROOT / other, repository / "other.zip")
+    moved = replace(CLAIMS, claims=(SPEEDUP.model_copy(update={"bundle": "other.zip"}),))
+    assert pages.check(moved, write=False)[0].startswith(fault)
+
+
+def test_changed_pixels_of_a_picture_are_named(repository: Path) -> None:
+    file = repository / PICTURE.file
+    pictures.check(DRAWN, write=True)
+    assert pictures.check(DRAWN, write=False) == []
+    with Image.open(file) as drawn:
+        pixels = np.asarray(drawn.convert("RGB")).copy()
+    pixels[100:140, 100:140] = 255 - pixels[100:140, 100:140]
+    Image.fromarray(pixels).save(file)
+    (line,) = pictures.check(DRAWN, write=False)
+    assert line.startswith(STALE)
+
+
+def test_a_picture_of_a_bundle_that_changed_is_named(repository: Path) -> None:
+    pictures.check(DRAWN, write=True)
+    change(repository / BUNDLE, *(f"strong-4-1x4-r{repetition}" for repetition in (1, 2, 3)))
+    (line,) = pictures.check(DRAWN, write=False)
+    assert line.startswith(STALE)
+
+
+def test_a_picture_that_is_not_there_is_named(repository: Path) -> None:
+    (line,) = pictures.check(DRAWN, write=False)
+    assert line.startswith(f"{PICTURE.file}: missing; ")
+
+
+def test_a_picture_that_nothing_draws_is_named(repository: Path) -> None:
+    (repository / "docs/images/left.png").write_bytes(b"")
+    assert pictures.check(NOTHING, write=False) == ["docs/images/left.png: a picture that claims.toml does not name"]
+
+
+@pytest.mark.processes
+def test_a_changed_byte_of_a_picture_of_a_terminal_is_named(repository: Path) -> None:
+    picture = TerminalPicture(file="docs/images/version.svg", command=["scalecurve", "--version"])
+    named = replace(NOTHING, terminals=(picture,))
+    pictures.check(named, write=True)
+    assert pictures.check(named, write=False) == []
+    file = repository / picture.file
+    file.write_text(file.read_text().replace("$", "#", 1))
+    (line,) = pictures.check(named, write=False)
+    assert line.startswith(f"{picture.file}: not what scalecurve --version prints")

@@ -1,7 +1,7 @@
 """Draw the dashboard of a real run: each panel's own queries, asked of a real Prometheus, as one page for a browser.
 
     python -m tests.prometheus.picture dashboard.html [experiment.yaml]
-    chromium --headless --no-sandbox --window-size=1500,2150 --screenshot=dashboard.png dashboard.html
+    chromium --headless --no-sandbox --window-size=1500,2640 --screenshot=dashboard.png dashboard.html
 
 It is no Grafana: the layout, the units and the lines are the dashboard's, the drawing is this file's.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from scalecurve_api.spec.trial import TrialSpec
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
+_CAUSE = re.compile(r"Error\b|Fatal|corrupted|invalid pointer|Signal ")
 QUICK = {"warmupSteps": 2, "maxWarmupSteps": 2, "windows": 2, "stepsPerWindow": 3}
 
 
@@ -49,7 +51,8 @@ def make_trial(
 def rank_environment(out: Path, trial: TrialSpec | None, **more: str) -> dict[str, str]:
     """What an engine sets, with one thread a rank: two ranks share two cores with everything else."""
     keep = {name: value for name, value in os.environ.items() if not name.startswith("SCALECURVE_")}
-    given = {OUT_ENV: str(out), "SCALECURVE_THREADS": "1", "OMP_NUM_THREADS": "1", **more}
+    threads = {"SCALECURVE_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    given = {OUT_ENV: str(out), "PYTHONFAULTHANDLER": "1", **threads, **more}
     if trial is not None:
         given[TRIAL_ENV] = json.dumps(trial.wire())
     return {**keep, **given}
@@ -62,7 +65,9 @@ def launch(
     done = subprocess.run(
         command, env=rank_environment(out, trial, **environment), capture_output=True, text=True, timeout=900
     )
-    assert (done.returncode != 0) == fails, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    # The first line is what the gate keeps of a failure: it has the cause, which torchrun buries.
+    cause = next(filter(_CAUSE.search, done.stderr.splitlines()), "")
+    assert (done.returncode != 0) == fails, f"exit {done.returncode}: {cause}\n{done.stdout}\n{done.stderr}"
     return done
 
 

@@ -1,6 +1,6 @@
 """The corpus in tables: standings, MFU and bus bandwidth beside what they are compared with, sources, and points."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from statistics import median
 
@@ -11,7 +11,7 @@ from scalecurve.corpus.schema import Corpus, PublishedPoint, PublishedSource
 from scalecurve.corpus.standing import PublishedStanding
 from scalecurve.corpus.utilization import UtilizationStanding
 from scalecurve.render import formatting
-from scalecurve.render.table import Column, Table, table_of
+from scalecurve.render.table import Cell, Column, Table, table_of
 
 _COMPARED = (
     "Comparable: the same device and model, as many devices or part of one node, a batch per device within a factor of "
@@ -32,6 +32,14 @@ _BUSBW = (
     "(NVLink SHARP) reduces in the switch, so its busbw may exceed the link's rate."
 )
 
+_OWN: tuple[tuple[Column, Callable[[PublishedStanding | UtilizationStanding], Cell]], ...] = (
+    (Column("experiment", "Experiment", detail=True), lambda s: s.own.bundle),
+    (Column("series", "Series"), lambda s: s.own.series),
+    (Column("workers", "Workers", "count"), lambda s: s.own.workers),
+    (Column("device", "Device"), lambda s: s.own.device),
+)
+"""Which measured point a row is about."""
+
 
 def standing_table(standings: Sequence[PublishedStanding], sources: Sequence[PublishedSource]) -> Table:
     """Show where each point stands.
@@ -49,10 +57,7 @@ def standing_table(standings: Sequence[PublishedStanding], sources: Sequence[Pub
         "Beside published systems",
         standings,
         (
-            (Column("experiment", "Experiment", detail=True), lambda s: s.own.bundle),
-            (Column("series", "Series"), lambda s: s.own.series),
-            (Column("workers", "Workers", "count"), lambda s: s.own.workers),
-            (Column("device", "Device"), lambda s: s.own.device),
+            *_OWN,
             (Column("per_device", "Per device", "number", interval=True), lambda s: s.rate),
             (Column("unit", "Unit"), lambda s: s.unit),
             (Column("median", "Published median", "number"), lambda s: s.median),
@@ -194,21 +199,6 @@ def power_table(rates: Sequence[ErrorRates]) -> Table:
     )
 
 
-def _another(standing: PublishedStanding) -> str | None:
-    """Where a further system of the kind is expected."""
-    if standing.another is None:
-        return None
-    return "–".join(formatting.number(end) for end in standing.another.ends)
-
-
-def _said(source: PublishedSource) -> str:
-    return f"{source.title} ({source.license}, {source.retrieved}): {source.url}"
-
-
-def _short(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
-
-
 def utilization_table(standings: Sequence[UtilizationStanding]) -> Table:
     """Show each MFU beside the published ones.
 
@@ -223,10 +213,7 @@ def utilization_table(standings: Sequence[UtilizationStanding]) -> Table:
         "MFU beside published models of about this size",
         standings,
         (
-            (Column("experiment", "Experiment", detail=True), lambda s: s.own.bundle),
-            (Column("series", "Series"), lambda s: s.own.series),
-            (Column("workers", "Workers", "count"), lambda s: s.own.workers),
-            (Column("device", "Device"), lambda s: s.own.device),
+            *_OWN,
             (Column("mfu", "MFU", "percent", interval=True), lambda s: s.mfu),
             (Column("lowest", "Published, lowest", "percent"), lambda s: s.shares[0]),
             (Column("median", "Median", "percent"), lambda s: median(s.shares)),
@@ -271,3 +258,18 @@ def busbw_table(beside: Sequence[BusbwBeside]) -> Table:
         ),
         [_BUSBW],
     )
+
+
+def _another(standing: PublishedStanding) -> str | None:
+    """Where a further system of the kind is expected."""
+    if standing.another is None:
+        return None
+    return "–".join(formatting.number(end) for end in standing.another.ends)
+
+
+def _said(source: PublishedSource) -> str:
+    return f"{source.title} ({source.license}, {source.retrieved}): {source.url}"
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

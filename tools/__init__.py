@@ -1,0 +1,5 @@
+"""Tools of those who work on ScaleCurve."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]

@@ -34,7 +34,7 @@ REPOSITORY = (
     "tests/images/test_recipe.py",
 )
 """Tests that read the repository, and build or start nothing."""
-NOTES = ("due: ", "skipped: ")
+NOTES = ("skipped: ",)
 """How lines begin that are shown of a check that passed, too."""
 PYTEST = [sys.executable, "-m", "pytest", "-n", "0", "--dist", "no", "-q", "-p", "no:cacheprovider", *REPOSITORY]
 
@@ -63,8 +63,6 @@ CHECKS = [  # the longest first: the others fit beside them
     RepositoryCheck("length of lines on pages", [sys.executable, "tools/lint/pages.py"]),
     RepositoryCheck("generated files", [sys.executable, "-m", "tools.generated"]),
     RepositoryCheck("claims on pages", [sys.executable, "-m", "tools.claims", "--no-pictures"]),
-    RepositoryCheck("flaky tests", [sys.executable, "-m", "tools.flaky"]),
-    RepositoryCheck("runs of the other suites", [sys.executable, "-m", "tools.suites"]),
 ]
 WORKFLOWS = RepositoryCheck("workflows", ["go", "tool", "actionlint"], ROOT / "tools/actionlint")
 

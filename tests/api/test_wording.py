@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.api import wording
-from tools.landings import ROOT
+from tools import ROOT
 
 LINES = wording.PATH.read_text(encoding="utf-8").splitlines()
 SENSES = {"whole": "whole (?!numbers?)"}

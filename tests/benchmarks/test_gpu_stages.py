@@ -10,7 +10,7 @@ import pytest
 from benchmarks.gpu.llama_block import score
 from scalecurve.bundle.open import open_bundle
 from scalecurve_models.projection.error_ledger import scores
-from tools.landings import ROOT
+from tools import ROOT
 
 pytestmark = pytest.mark.processes
 

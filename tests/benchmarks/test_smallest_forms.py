@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.landings import ROOT
+from tools import ROOT
 
 BUNDLES = "docs/evidence"
 MISSED_A_BAR = 1

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scalecurve.cli import cli, demo
-from tools.landings import ROOT
+from tools import ROOT
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from tools.claims import pages, pictures
 from tools.claims.claims_file import read
-from tools.ledger import LedgerError
+from tools.claims.entries import EntryError
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         found = pages.check(file, write=chosen.write)
         if not chosen.no_pictures:
             found += pictures.check(file, write=chosen.write)
-    except LedgerError as error:
+    except EntryError as error:
         print(error)
         return 1
     for line in found:

@@ -11,14 +11,15 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from tools.ledger import ROOT, LedgerEntry, LedgerError, read_entries
+from tools import ROOT
+from tools.claims.entries import Entry, EntryError, read_entries
 
 FILE = ROOT / "claims.toml"
 Id = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Count = Annotated[int, Field(ge=0)]
 
 
-class BundleClaim(LedgerEntry):
+class BundleClaim(Entry):
     """A number that is computed from a packed bundle, whenever it is asked for."""
 
     id: Id
@@ -35,7 +36,7 @@ class BundleClaim(LedgerEntry):
     """Between the texts of several rows; without it there must be one row."""
 
 
-class DatedClaim(LedgerEntry):
+class DatedClaim(Entry):
     """A number that a program measured on a day, on a machine that is not at hand."""
 
     id: Id
@@ -52,7 +53,7 @@ class DatedClaim(LedgerEntry):
     """How far another run may be from it."""
 
 
-class DatedPage(LedgerEntry):
+class DatedPage(Entry):
     """A page, or part of one, that reports what a program measured on a day: its numbers are as old as that."""
 
     page: str
@@ -68,7 +69,7 @@ class DatedPage(LedgerEntry):
     machine: str
 
 
-class Stated(LedgerEntry):
+class Stated(Entry):
     """Numbers on a page that nobody measured here: a setting, a limit, a figure of somebody else's."""
 
     page: str
@@ -86,7 +87,7 @@ class Stated(LedgerEntry):
         return self
 
 
-class RepeatedText(LedgerEntry):
+class RepeatedText(Entry):
     """Words that repeat numbers which are bound elsewhere; each number must stand there, rounded or in full."""
 
     page: str
@@ -95,7 +96,7 @@ class RepeatedText(LedgerEntry):
     """The page that they repeat; without it, the computed tables and claims of the same page."""
 
 
-class AssertedText(LedgerEntry):
+class AssertedText(Entry):
     """Words of a page that hold a limit or a value which a test asserts whenever it runs."""
 
     page: str
@@ -103,7 +104,7 @@ class AssertedText(LedgerEntry):
     test: Annotated[str, Field(pattern=r"^tests/.*\.py::test_\w+$")]
 
 
-class BundlePicture(LedgerEntry):
+class BundlePicture(Entry):
     """A picture that is drawn from a bundle: a plot of its report, or a screenshot of the page."""
 
     file: str
@@ -115,7 +116,7 @@ class BundlePicture(LedgerEntry):
     """Name of a shipped price, in place of the experiment's."""
 
 
-class TerminalPicture(LedgerEntry):
+class TerminalPicture(Entry):
     """A picture of what a command prints."""
 
     file: str
@@ -123,13 +124,13 @@ class TerminalPicture(LedgerEntry):
     columns: Annotated[int, Field(ge=40, le=200)] = 120
 
 
-class Notebook(LedgerEntry):
+class Notebook(Entry):
     """A notebook, whose outputs are what its cells give."""
 
     file: str
 
 
-class DatedPicture(LedgerEntry):
+class DatedPicture(Entry):
     """A picture that needs more than a bundle to draw: a cluster, a data set, a model."""
 
     file: str
@@ -137,7 +138,7 @@ class DatedPicture(LedgerEntry):
     date: datetime.date
 
 
-class Unbound(LedgerEntry):
+class Unbound(Entry):
     """How many numbers of a page are not bound yet. It only falls."""
 
     page: str
@@ -171,7 +172,7 @@ def read(file: Path = FILE) -> ClaimsFile:
     """Read the file.
 
     Raises:
-        LedgerError: for an entry with a fault, an id or a picture given twice, or a file that is not there.
+        EntryError: for an entry with a fault, an id or a picture given twice, or a file that is not there.
     """
     claims = read_entries(file, "claim", BundleClaim, beside=_TABLES)
     dated = read_entries(file, "dated", DatedClaim, beside=_TABLES)
@@ -204,7 +205,7 @@ def read(file: Path = FILE) -> ClaimsFile:
     faults += [f"{name}: got {path!r}, which is not in the repository" for name, path in missing]
     faults += [f"{each.page}: got no test {each.test}" for each in asserted if not _has_test(each.test)]
     if faults:
-        raise LedgerError("\n".join(f"{file.name}: {fault}" for fault in faults))
+        raise EntryError("\n".join(f"{file.name}: {fault}" for fault in faults))
     return ClaimsFile(
         tuple(claims),
         tuple(dated),

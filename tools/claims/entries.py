@@ -1,4 +1,4 @@
-"""Read a ledger: a TOML file of entries of one kind, each of which must fit its model."""
+"""Read tables of entries from a TOML file; each entry must fit its model."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-ROOT = Path(__file__).parents[1]
+from tools import ROOT
 
 
-class LedgerEntry(BaseModel):
+class Entry(BaseModel):
     """An entry without unknown fields and without conversions."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class LedgerError(ValueError):
+class EntryError(ValueError):
     """Names file, entry, field, what is there and what is allowed, a line for each fault."""
 
 
-_Entry = TypeVar("_Entry", bound=LedgerEntry)
+_Entry = TypeVar("_Entry", bound=Entry)
 
 
 def read_entries(file: Path, table: str, model: type[_Entry], beside: Sequence[str] = ()) -> list[_Entry]:
-    """The entries `[[table]]` of a file, which may have those ``beside``, too. Raises `LedgerError`."""
+    """The entries `[[table]]` of a file, which may have those ``beside``, too. Raises `EntryError`."""
     name = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise LedgerError(f"{name}: {error}") from None
+        raise EntryError(f"{name}: {error}") from None
     known = dict.fromkeys((table, *beside))
     if unknown := sorted(document.keys() - known):
-        raise LedgerError(f"{name}: {unknown[0]}: got an unknown table, allowed: [[{']], [['.join(known)}]]")
+        raise EntryError(f"{name}: {unknown[0]}: got an unknown table, allowed: [[{']], [['.join(known)}]]")
     entries, faults = [], []
     for number, entry in enumerate(document.get(table, []), start=1):
         try:
@@ -42,7 +42,7 @@ def read_entries(file: Path, table: str, model: type[_Entry], beside: Sequence[s
         except ValidationError as error:
             faults += [f"{name}: {table} {number}: {fault}" for fault in _faults(error)]
     if faults:
-        raise LedgerError("\n".join(faults))
+        raise EntryError("\n".join(faults))
     return entries
 
 

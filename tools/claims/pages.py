@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools import ROOT
 from tools.claims import recompute
 from tools.claims.claims_file import ClaimsFile, DatedClaim, DatedPage
 from tools.claims.marks import BrokenMark, differs, marks, replaced, words
 from tools.claims.numbers import Number, measured, places, repeats, within
 from tools.claims.printed import PAGES, printed_rows
-from tools.ledger import ROOT
 
 OLD = datetime.timedelta(days=90)
 """Age at which a claim that only a program can measure again is named."""

@@ -15,11 +15,11 @@ from matplotlib.testing.exceptions import ImageComparisonFailure
 
 from scalecurve import open_bundles, report
 from tests.analysis.reporting import browser
+from tools import ROOT
 from tools.claims import notebook
 from tools.claims.claims_file import BundlePicture, ClaimsFile, DatedPicture, TerminalPicture
 from tools.claims.terminal import svg
 from tools.docs.live import report_page
-from tools.ledger import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tools.ledger import ROOT
+from tools import ROOT
 
 PAGES = (*sorted((ROOT / "docs/studies").glob("*.md")), ROOT / "docs/evidence/predicted/README.md")
 """The pages whose tables are compared with what their commands print."""

@@ -13,8 +13,8 @@ from scalecurve.hardware.prices import find_price
 from scalecurve.render.table import Table
 from scalecurve.reporting.compose import compose
 from scalecurve.reporting.findings import analyze
+from tools import ROOT
 from tools.claims.claims_file import BundleClaim
-from tools.ledger import ROOT
 
 
 class ClaimError(ValueError):

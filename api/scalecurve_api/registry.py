@@ -26,14 +26,14 @@ class RegistryError(LookupError):
 
 
 def load(target: str) -> Any:
-    """The object at ``module:attribute``.
+    """The object at ``module:attribute``, or the module.
 
     Raises:
         ImportError, AttributeError: there is no such module or attribute.
     """
     module, _, attribute = target.partition(":")
     value: Any = importlib.import_module(module)
-    for name in attribute.split("."):
+    for name in filter(None, attribute.split(".")):
         value = getattr(value, name)
     return value
 
@@ -70,6 +70,10 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self._own or name in self._installed)
+
+    def all(self) -> list[T]:
+        """Every entry in the order of the names. Raises RegistryError where a package cannot be loaded."""
+        return [self.get(name) for name in self.names()]
 
     def get(self, name: str) -> T:
         """The entry of this name.

@@ -11,6 +11,7 @@ import click
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.imported_corpus import PUBLISHERS, import_corpus, published
 from scalecurve.cli.output import fail, output_option, show
+from scalecurve.importing.importer import IMPORTERS
 from scalecurve_api.problem import printable
 from scalecurve_api.text import count
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from scalecurve.importing.compose import Composed
     from scalecurve.render.table import Table
 
-_LOGS = ("torchtitan", "megatron", "nemo", "maxtext")
-_FORMATS = ("csv", "json", "nccl-tests", "superbench", "cloudai", "mllog", "tensorboard", *_LOGS, *PUBLISHERS)
+_FORMATS = (*IMPORTERS.names(), *PUBLISHERS)
 
 
 @click.command("import")

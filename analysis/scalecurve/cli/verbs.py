@@ -6,14 +6,14 @@ holds the table must be cheap to import; the modules that it names are imported 
 
 import importlib
 from functools import lru_cache
-from importlib.metadata import entry_points
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from scalecurve.cli.output import complain
+from scalecurve_api.registry import Registry, RegistryError
 
-GROUP = "scalecurve.commands"
+ADDED: Registry[dict[str, Any]] = Registry("scalecurve.commands", "table of verbs", dict, {})
 
 
 class Verb(NamedTuple):
@@ -62,9 +62,9 @@ CORE = {
 def verbs() -> dict[str, Verb]:
     """All verbs in the order of the help; no package replaces a verb of the core."""
     added: dict[str, Verb] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+    for name in ADDED.names():
         try:
-            added |= entry.load()
-        except (ImportError, AttributeError) as error:
-            complain(f"the verbs of {entry.value} cannot be loaded: {error}")
+            added |= ADDED.get(name)
+        except RegistryError as error:
+            complain(str(error))
     return CORE | {name: verb for name, verb in added.items() if name not in CORE}

@@ -9,6 +9,7 @@ from typing import Any
 
 from scalecurve.importing.collectives import allreduce_row, refuse_other_collectives
 from scalecurve.importing.columns import Statements
+from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError, Stretch
 from scalecurve.importing.series import WARMUP, stretches
 from scalecurve.importing.stated import stated
@@ -19,7 +20,7 @@ _NAMES = (TRAINING, MEGATRON, NCCL)
 _SIDES = (("Out-of-place", False), ("In-place", True))
 
 
-def recognized(path: Path) -> bool:
+def recognized(path: Path, head: str) -> bool:
     """Whether it is a report of CloudAI, or a folder with one."""
     return path.name in _NAMES or (path.is_dir() and next(_reports(path), None) is not None)
 
@@ -114,3 +115,6 @@ def _real(row: dict[str, str], column: str, path: Path) -> float:
         return float(row[column])
     except (KeyError, ValueError, TypeError):
         raise SourceError(f"{path}: column {column!r}: got {row.get(column)!r}, expected a number") from None
+
+
+IMPORTER = Importer(recognized, read)

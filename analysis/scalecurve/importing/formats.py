@@ -1,72 +1,51 @@
-"""The formats that can be imported: how each is recognized, and what reads it."""
+"""Which format a source has."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
-from scalecurve.importing import cloudai, mllog, nccl_tests, superbench, table_file, tensorboard, training_log
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.reading import Reading, SourceError
+from scalecurve.importing.importer import IMPORTERS, Importer
+from scalecurve.importing.reading import SourceError
 from scalecurve.importing.text_file import read_text
+from scalecurve_api.registry import RegistryError
 
-Read = Callable[[Path, Statements], Sequence[Reading]]
 _HEAD = 1 << 20
 
 
-@dataclass(frozen=True)
-class Format:
-    """A kind of source; ``recognized`` is asked about its path and the beginning of its text.
-
-    ``units`` gives how the columns of a table are read; other formats have units of their own.
-    """
-
-    name: str
-    recognized: Callable[[Path, str], bool]
-    read: Read
-    units: Callable[[Path, Statements], Sequence[str]] = lambda path, statements: ()
-
-
-def _by_text(recognized: Callable[[str], bool]) -> Callable[[Path, str], bool]:
-    return lambda path, head: recognized(head)
-
-
-def _by_path(recognized: Callable[[Path], bool]) -> Callable[[Path, str], bool]:
-    return lambda path, head: recognized(path)
-
-
-FORMATS = (
-    Format("cloudai", _by_path(cloudai.recognized), cloudai.read),
-    Format("tensorboard", _by_path(tensorboard.recognized), tensorboard.read),
-    Format("nccl-tests", lambda path, head: nccl_tests.is_text(head) or nccl_tests.is_json(head), nccl_tests.read),
-    Format("mllog", _by_text(mllog.recognized), mllog.read),
-    Format("superbench", _by_text(superbench.recognized), superbench.read),
-    *(
-        Format(
-            form.value,
-            _by_text(partial(training_log.recognized, form=form)),
-            partial(training_log.read, form=form),
-        )
-        for form in training_log.FORMATS
-    ),
-    Format("json", lambda path, head: head.lstrip()[:1] in ("[", "{"), table_file.read_json, table_file.units_of),
-    Format("csv", lambda path, head: path.suffix.lower() in (".csv", ".tsv"), table_file.read_csv, table_file.units_of),
-)
-"""In the order in which they are tried: those that are surest of their own come first."""
-
-
-def format_of(path: Path, name: str | None = None) -> Format:
-    """The format of a source: the one that is named, or the first that recognizes it.
+def format_of(path: Path) -> str:
+    """The format of a source: the first that recognizes it, an installed package's before the project's own.
 
     Raises SourceError when none does.
     """
     if not path.exists():
         raise SourceError(f"{path}: no such file or folder")
-    if name is not None:
-        return next(each for each in FORMATS if each.name == name)
     head = "" if path.is_dir() else read_text(path)[:_HEAD]
-    for each in FORMATS:
-        if each.recognized(path, head):
-            return each
-    names = ", ".join(each.name for each in FORMATS)
+    for name, importer in _tried():
+        if importer.recognized(path, head):
+            return name
+    names = ", ".join(IMPORTERS.names())
     raise SourceError(f"{path}: its format was not recognized; state it with --format ({names})")
+
+
+def importer_of(path: Path, name: str | None = None) -> tuple[str, Importer]:
+    """The name and the importer of a source's format: the one that is named, or the one that recognizes it.
+
+    Raises SourceError when none does, or its package cannot be loaded.
+    """
+    if name is None:
+        name = format_of(path)
+    elif not path.exists():
+        raise SourceError(f"{path}: no such file or folder")
+    try:
+        return name, IMPORTERS.get(name)
+    except RegistryError as error:
+        raise SourceError(str(error)) from None
+
+
+def _tried() -> Iterator[tuple[str, Importer]]:
+    own = IMPORTERS.built_in
+    for name in sorted(IMPORTERS.names(), key=lambda name: name in own):
+        try:
+            yield name, IMPORTERS.get(name)
+        except RegistryError as error:  # of another package: the others still read what is theirs
+            warnings.warn(str(error), stacklevel=2)

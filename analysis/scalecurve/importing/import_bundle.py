@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.compose import Composed, compose
-from scalecurve.importing.formats import format_of
+from scalecurve.importing.formats import importer_of
 from scalecurve.importing.reading import Reading
 from scalecurve.importing.write import refuse_unless_empty, write_bundle
 
@@ -48,10 +48,9 @@ def import_bundle(
     formats: dict[str, str] = {}
     units: list[str] = []
     for path, stated in zip(paths, each, strict=True):
-        reader = format_of(path, file_format)
-        readings += reader.read(path, stated)
-        formats[str(path)] = reader.name
-        units += reader.units(path, stated)
+        formats[str(path)], importer = importer_of(path, file_format)
+        readings += importer.read(path, stated)
+        units += importer.units(path, stated)
     composed = compose(_name(name or bundle.resolve().name), readings)
     composed = replace(composed, formats=formats, units=tuple(dict.fromkeys(units)))
     if not dry_run:

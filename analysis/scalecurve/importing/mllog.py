@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scalecurve.importing.columns import Statements
+from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError, Stretch
 from scalecurve.importing.series import stretches
 from scalecurve.importing.stated import stated
@@ -30,7 +31,7 @@ class _Event:
     metadata: dict[str, Any]
 
 
-def recognized(head: str) -> bool:
+def recognized(path: Path, head: str) -> bool:
     """Whether the text has lines of MLPerf's logger."""
     return _LINE.search(head) is not None
 
@@ -128,3 +129,6 @@ def _tracked(events: Sequence[_Event]) -> list[Stretch]:
         if event.key == "tracked_stats" and isinstance(event.value, dict) and event.value.get("throughput")
     ]  # fmt: skip
     return [Stretch(float(rate), 1.0) for rate in rates if isinstance(rate, int | float) and rate > 0]
+
+
+IMPORTER = Importer(recognized, read)

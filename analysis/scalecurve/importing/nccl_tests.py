@@ -12,6 +12,7 @@ from typing import Any
 
 from scalecurve.importing.collectives import allreduce_row, refuse_other_collectives
 from scalecurve.importing.columns import Statements
+from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError
 from scalecurve.importing.stated import stated
 from scalecurve.importing.text_file import read_text
@@ -26,13 +27,10 @@ _MEAN = "nccl-tests states the mean over iterations: it stands for median, least
 _HIDDEN = "NCCL_"
 
 
-def is_text(head: str) -> bool:
-    """Whether nccl-tests printed this."""
-    return re.search(r"^# nThread \d+ nGpus \d+ minBytes", head, re.MULTILINE) is not None
-
-
-def is_json(head: str) -> bool:
-    """Whether ``-J`` wrote this."""
+def recognized(path: Path, head: str) -> bool:
+    """Whether nccl-tests printed this, or its ``-J`` wrote it."""
+    if re.search(r"^# nThread \d+ nGpus \d+ minBytes", head, re.MULTILINE):
+        return True
     return head.lstrip().startswith("{") and '"nccl_version"' in head and '"minimum_bytes"' in head
 
 
@@ -185,3 +183,6 @@ def _version(code: int) -> str:
         if code >= 10000
         else (f"{code // 1000}.{code // 100 % 10}.{code % 100}")
     )
+
+
+IMPORTER = Importer(recognized, read)

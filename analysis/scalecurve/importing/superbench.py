@@ -11,6 +11,7 @@ from pathlib import Path
 
 from scalecurve.importing.collectives import allreduce_row, refuse_other_collectives
 from scalecurve.importing.columns import Statements
+from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError, Stretch
 from scalecurve.importing.stated import stated
 from scalecurve.importing.text_file import read_text
@@ -23,7 +24,7 @@ _TRAINING = (
 )
 
 
-def recognized(head: str) -> bool:
+def recognized(path: Path, head: str) -> bool:
     """Whether SuperBench wrote this: a line for each node."""
     return head.lstrip().startswith("{") and '"node"' in head and re.search(r'"[\w:.-]+/[^"]+":', head) is not None
 
@@ -90,3 +91,6 @@ def _trainings(place: str, metrics: Mapping[str, float], statements: Statements)
         else:
             stretch = Stretch(rate * reading.workers, 1.0)
         yield replace(reading, stretches=(stretch,), repetition=rank)
+
+
+IMPORTER = Importer(recognized, read)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scalecurve.importing.columns import Meaning, Statements, copies, meaning, number, seconds
+from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
 from scalecurve.importing.stated import stated
 from scalecurve.importing.text_file import read_text
@@ -150,3 +151,7 @@ def _only_list(tree: Any) -> list[Any] | None:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+JSON = Importer(lambda path, head: head.lstrip()[:1] in ("[", "{"), read_json, units_of)
+CSV = Importer(lambda path, head: path.suffix.lower() in (".csv", ".tsv"), read_csv, units_of)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalecurve.importing.columns import Statements, meaning, work_of
+from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError, Unit
 from scalecurve.importing.series import stretches
 from scalecurve.importing.stated import stated
@@ -29,7 +30,7 @@ _TABLE: list[int] = []
 Scalars = dict[str, list[tuple[int, float]]]
 
 
-def recognized(path: Path) -> bool:
+def recognized(path: Path, head: str) -> bool:
     """Whether it is an event file, or a folder with some and nothing that says more."""
     return "tfevents" in path.name or (path.is_dir() and next(path.rglob("*tfevents*"), None) is not None)
 
@@ -175,3 +176,6 @@ def _masked_crc(data: bytes) -> int:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
     crc ^= 0xFFFFFFFF
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+IMPORTER = Importer(recognized, read)

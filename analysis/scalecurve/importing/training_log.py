@@ -4,21 +4,21 @@ The lines are read by the same expressions as those of ``instrument: log``.
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from scalecurve.importing.columns import Statements
+from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
 from scalecurve.importing.series import stretches
 from scalecurve.importing.stated import stated
 from scalecurve.importing.text_file import read_text
 from scalecurve_api.programs.log_format import KnownLog, LineReader, LogFormat, ReportedLine
 
-FORMATS = (KnownLog.torchtitan, KnownLog.megatron, KnownLog.nemo, KnownLog.maxtext)
-"""Those that print a time or a rate; bars of progress print neither."""
 _FEW = 3
 
 
-def recognized(head: str, form: KnownLog) -> bool:
+def recognized(path: Path, head: str, form: KnownLog) -> bool:
     """Whether a text has lines of this program."""
     reader = LineReader(LogFormat(format=form))
     lines = [line for line in map(reader.read, head.splitlines()) if line is not None]
@@ -56,3 +56,12 @@ def _stretch(line: ReportedLine, reading: Reading, by_rate: bool, path: Path) ->
     if reading.global_batch is None or not line.seconds:
         raise SourceError(f"{path}: its step times need the batch; state it with --set global_batch=N")
     return Stretch(reading.global_batch, line.seconds, 1)
+
+
+def _importer(form: KnownLog) -> Importer:
+    return Importer(partial(recognized, form=form), partial(read, form=form))
+
+
+# Those that print a time or a rate; bars of progress print neither.
+TORCHTITAN, MEGATRON = _importer(KnownLog.torchtitan), _importer(KnownLog.megatron)
+NEMO, MAXTEXT = _importer(KnownLog.nemo), _importer(KnownLog.maxtext)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 
 from scalecurve.reporting.answer import answer
+from scalecurve.reporting.catalog import all_plots, all_sections
 from scalecurve.reporting.content import Content, Plot, Section
 from scalecurve.reporting.findings import WORKERS, Findings
 from scalecurve.reporting.headlines import headlines, subjects, warnings
 from scalecurve.reporting.methods import methods
-from scalecurve.reporting.registry import all_plots, all_sections
 
 METHODS = "methods"
 

@@ -1,4 +1,4 @@
-"""Sections and plots register themselves: the core's, and those of installed packages.
+"""Sections and plots register themselves when their module is imported.
 
 A plot is a function of the findings that returns a drawing, or None where there is nothing to show::
 
@@ -6,27 +6,20 @@ A plot is a function of the findings that returns a drawing, or None where there
     def queue_time(findings: Findings) -> Drawing | None: ...
 
 A module in ``scalecurve.reporting.plots`` needs no more than that. A package of its own names its modules by entry
-points in the groups ``scalecurve.sections`` and ``scalecurve.plots``; importing them registers what they hold. The
-modules of plots are imported when something is drawn, for they import matplotlib.
+points in the groups ``scalecurve.sections`` and ``scalecurve.plots``, as ``scalecurve.reporting.catalog`` finds them.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, TypeVar
 
 from scalecurve.render.table import Table
 from scalecurve.reporting.findings import Findings
-from scalecurve_api.text import did_you_mean
 
 if TYPE_CHECKING:  # it imports matplotlib
     from scalecurve.reporting.drawing.sheet import Drawing
-
-SECTIONS, PLOTS = "scalecurve.sections", "scalecurve.plots"
 
 QUESTIONS = {
     "scale": "How does it scale?",
@@ -79,8 +72,8 @@ class PlotSource:
 BodyFunction = TypeVar("BodyFunction", bound=Callable[[Findings], Body])
 DrawFunction = TypeVar("DrawFunction", bound="Callable[[Findings], Drawing | None]")
 Source = TypeVar("Source", SectionSource, PlotSource)
-_sections: dict[str, SectionSource] = {}
-_plots: dict[str, PlotSource] = {}
+SECTIONS: dict[str, SectionSource] = {}
+PLOTS: dict[str, PlotSource] = {}
 
 
 def section(name: str, title: str, *, order: int, question: str = "more") -> Callable[[BodyFunction], BodyFunction]:
@@ -92,7 +85,7 @@ def section(name: str, title: str, *, order: int, question: str = "more") -> Cal
         raise ValueError(f"section {name!r}: no question {question!r} (questions: {', '.join(QUESTIONS)})")
 
     def register(body: BodyFunction) -> BodyFunction:
-        _register("section", SectionSource(name, title, order, body, question), _sections)
+        _register("section", SectionSource(name, title, order, body, question), SECTIONS)
         return body
 
     return register
@@ -102,39 +95,10 @@ def plot(name: str, *, section: str, order: int) -> Callable[[DrawFunction], Dra
     """Register the function as a plot of a section."""
 
     def register(draw: DrawFunction) -> DrawFunction:
-        _register("plot", PlotSource(name, section, order, draw), _plots)
+        _register("plot", PlotSource(name, section, order, draw), PLOTS)
         return draw
 
     return register
-
-
-def all_sections() -> list[SectionSource]:
-    """Every section in order."""
-    importlib.import_module("scalecurve.reporting.sections")
-    _load(SECTIONS)
-    return sorted(_sections.values(), key=lambda source: (source.order, source.name))
-
-
-def all_plots() -> list[PlotSource]:
-    """Every plot in order; raises ValueError for a plot of a section that does not exist."""
-    names = [source.name for source in all_sections()]
-    package = importlib.import_module("scalecurve.reporting.plots")
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
-    _load(PLOTS)
-    for source in _plots.values():
-        if source.section not in names:
-            near = did_you_mean(source.section, names)
-            hint = f"; did you mean {near!r}?" if near else ""
-            raise ValueError(
-                f"plot {source.name!r}: no section {source.section!r}{hint} (sections: {', '.join(names)})"
-            )
-    return sorted(_plots.values(), key=lambda source: (source.order, source.name))
-
-
-def _load(group: str) -> None:
-    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
-        entry.load()
 
 
 def _register(kind: str, source: Source, registered: dict[str, Source]) -> None:

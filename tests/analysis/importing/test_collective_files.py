@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve.importing.columns import Statements
-from scalecurve.importing.formats import format_of
+from scalecurve.importing.formats import importer_of
 from scalecurve.importing.reading import Reading, SourceError
 
 SIZES = {8: 11.2, 1 << 20: 31.4, 128 << 20: 1012.0}
@@ -93,8 +93,8 @@ def report(hosts: int = 1, each: int = 4, name: str = "all_reduce_perf") -> dict
 def read(folder: Path, text: str, name: str, **facts: str) -> tuple[str, list[Reading]]:
     path = folder / name
     path.write_text(text)
-    reader = format_of(path)
-    return reader.name, list(reader.read(path, Statements(facts)))
+    name, importer = importer_of(path)
+    return name, list(importer.read(path, Statements(facts)))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_file_may_have_several_tests(tmp_path: Path) -> None:
 def test_what_is_no_all_reduce_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "out").write_text(text)
     with pytest.raises(SourceError) as refused:
-        next(f for f in [format_of(tmp_path / "out", "nccl-tests")]).read(tmp_path / "out", Statements())
+        importer_of(tmp_path / "out", "nccl-tests")[1].read(tmp_path / "out", Statements())
     assert message in str(refused.value)
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from scalecurve.importing import tensorboard
 from scalecurve.importing.columns import Statements
-from scalecurve.importing.formats import format_of
+from scalecurve.importing.formats import importer_of
 from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
 from scalecurve.importing.series import stretches
 
 
 def read(path: Path, **facts: str) -> tuple[str, list[Reading]]:
-    reader = format_of(path)
-    return reader.name, list(reader.read(path, Statements(facts)))
+    name, importer = importer_of(path)
+    return name, list(importer.read(path, Statements(facts)))
 
 
 def event(at_s: float, key: str, value: object = None, **metadata: object) -> str:
@@ -152,7 +152,7 @@ def test_a_tag_of_ones_own(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"none of its tags is known \(speed\)"):
         read(path, workers="2")
     stated = Statements({"workers": "2"}, {"throughput": "speed"}, {"throughput": "tokens/s"})
-    (reading,) = format_of(path).read(path, stated)
+    (reading,) = importer_of(path)[1].read(path, stated)
     assert (reading.throughput, reading.unit) == (pytest.approx(200), Unit.tokens)
 
 

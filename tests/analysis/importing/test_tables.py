@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scalecurve.importing.columns import FIELDS, Statements, meaning
 from scalecurve.importing.compose import compose
-from scalecurve.importing.formats import format_of
+from scalecurve.importing.formats import importer_of
 from scalecurve.importing.reading import Reading, SourceError, Unit
 
 NOTHING = Statements()
@@ -17,7 +17,7 @@ NOTHING = Statements()
 def read(folder: Path, text: str, name: str = "lab.csv", statements: Statements = NOTHING) -> list[Reading]:
     path = folder / name
     path.write_text(text)
-    return list(format_of(path).read(path, statements))
+    return list(importer_of(path)[1].read(path, statements))
 
 
 def refusal(folder: Path, text: str, name: str = "lab.csv", statements: Statements = NOTHING) -> str:

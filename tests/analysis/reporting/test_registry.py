@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.reporting import registry
+from scalecurve.reporting import catalog, registry
 from scalecurve.reporting.drawing import Drawing
 from scalecurve.reporting.findings import Findings
 from tests.analysis.synthetic import Truth, experiment, write_bundle
@@ -22,7 +22,7 @@ class Absent(importlib.abc.MetaPathFinder):
         if name.partition('.')[0] == 'scalecurve_models':
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Absent())
-importlib.metadata.entry_points = lambda **_: ()
+importlib.metadata.entry_points = lambda **_: ()  # before the registry takes it
 """
 MAIN = "from scalecurve.cli import main; main()"
 
@@ -82,23 +82,27 @@ def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path):
     (broken / "entry_points.txt").write_text("[scalecurve.commands]\nbroken = no_such_module:VERBS\n")
     shown = scalecurve(MAIN, "--help", path=tmp_path)
     assert shown.returncode == 0
-    assert "scalecurve: the verbs of no_such_module:VERBS cannot be loaded" in shown.stderr
+    assert (
+        "scalecurve: entry point scalecurve.commands:broken = no_such_module:VERBS (broken 1.0) cannot be loaded"
+        in shown.stderr
+    )
 
 
 def test_a_plot_of_a_section_that_does_not_exist_is_an_error(monkeypatch: pytest.MonkeyPatch):
-    registry.all_plots()
-    monkeypatch.setattr(registry, "_plots", dict(registry._plots))
+    catalog.all_plots()
+    monkeypatch.setitem(registry.PLOTS, "typo", registry.PLOTS["cost"])
+    del registry.PLOTS["typo"]
 
     @registry.plot("typo", section="scalling", order=1)
     def typo(findings: Findings) -> Drawing | None:
         return None
 
     with pytest.raises(ValueError, match=r"plot 'typo': no section 'scalling'; did you mean 'scaling'\? \(sections: "):
-        registry.all_plots()
+        catalog.all_plots()
 
 
 def test_a_name_is_registered_once():
-    names = [source.name for source in registry.all_plots()]
+    names = [source.name for source in catalog.all_plots()]
     assert len(names) == len(set(names))
     with pytest.raises(ValueError, match="plot 'cost' is already registered"):
         registry.plot("cost", section="cost", order=1)(lambda findings: None)

@@ -10,11 +10,12 @@ from typing import TypeVar
 from scalecurve_api.record.checks import layout as laid_out
 from scalecurve_api.record.checks import placement as placed
 from scalecurve_api.record.checks import training as trained
+from scalecurve_api.record.checks.registered import makes_invalid
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, Window
 from scalecurve_api.record.trial_record import Check, TrialRecord
 from scalecurve_api.record.verdict import complete, world_size
-from scalecurve_api.spec.trial import InvalidReason, TrialPhase
+from scalecurve_api.spec.trial import TrialPhase
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ def rejudge(record: TrialRecord) -> Check | None:
     if record.phase is not TrialPhase.succeeded or record.imported:
         return None
     checks = [*record.checks, *_again(record)]
-    return next((check for check in checks if check.passed is False and InvalidReason.of(check.name)), None)
+    return next((check for check in checks if makes_invalid(check)), None)
 
 
 def _again(record: TrialRecord) -> Iterator[Check]:

@@ -1,7 +1,7 @@
 """Was the run what the experiment requested? Rank records and outcome -> phase, reason, and checks with evidence.
 
 A check is passed, not passed, or could not be made (None), and says why. A check that carries the name of an
-``InvalidReason`` and did not pass makes the trial Invalid; the others warn.
+``InvalidReason``, or is an installed package's, and did not pass makes the trial Invalid; the others warn.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +13,7 @@ from scalecurve_api.record.checks import placement as placed
 from scalecurve_api.record.checks import proof
 from scalecurve_api.record.checks import training as trained
 from scalecurve_api.record.checks import transport as carried
+from scalecurve_api.record.checks.registered import makes_invalid, registered_checks
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
@@ -45,7 +46,7 @@ def judge(trial: TrialSpec, ranks: Mapping[int, RankRecord], outcome: Outcome) -
         ends_ladder = trial.point.rung is not None and outcome.failure is FailedReason.out_of_memory
         phase = TrialPhase.full if ends_ladder else TrialPhase.failed
         return Verdict(phase, outcome.failure.value, outcome.message, checks)
-    broken = [check for check in checks if check.passed is False and check.name in set(InvalidReason)]
+    broken = [check for check in checks if makes_invalid(check)]
     if broken:
         return Verdict(TrialPhase.invalid, broken[0].name, "; ".join(check.detail for check in broken), checks)
     return Verdict(TrialPhase.succeeded, None, "", checks)
@@ -79,6 +80,7 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
     yield placed.throttled(ranks)
     yield placed.neighbors(trial, ranks)
     yield placed.stolen(trial, ranks)
+    yield from registered_checks(trial, ranks, outcome)
     yield _software(ranks)
     if outcome.engine_version is not None:
         yield _version(ranks[0].versions.get("scalecurve"), outcome.engine_version)

@@ -1,0 +1,58 @@
+"""Checks of installed packages, each under the name that makes a trial Invalid.
+
+A package adds a check by an entry point in the group ``scalecurve.checks``::
+
+    [project.entry-points."scalecurve.checks"]
+    EnoughTokens = "my_package.checks:ENOUGH_TOKENS"
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.record.trial_record import Check
+from scalecurve_api.registry import Registry, RegistryError
+from scalecurve_api.spec.trial import InvalidReason, TrialSpec
+
+Finding = tuple[bool | None, str]
+"""Whether a check passed, None if it could not be made, and its evidence."""
+
+
+@dataclass(frozen=True)
+class TrialCheck:
+    """A check of an ended trial; None from ``check`` where it does not apply.
+
+    A check that only warns does not make the trial Invalid.
+    """
+
+    check: Callable[[TrialSpec, Sequence[RankRecord], Outcome], Finding | None]
+    only_warns: bool = False
+
+
+CHECKS: Registry[TrialCheck] = Registry("scalecurve.checks", "check", TrialCheck, {})
+
+
+def registered_checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> Iterator[Check]:
+    """Make every check of an installed package; one that fails by an exception could not be made."""
+    for name in CHECKS.names():
+        try:
+            finding = CHECKS.get(name).check(trial, ranks, outcome)
+        except RegistryError as error:
+            finding = None, str(error)
+        except Exception as error:  # of another package's code
+            finding = None, f"the check failed: {type(error).__name__}: {error}"
+        if finding is not None:
+            yield Check(name=name, passed=finding[0], detail=finding[1])
+
+
+def makes_invalid(check: Check) -> bool:
+    """Whether a check did not pass and makes its trial Invalid."""
+    if check.passed is not False:
+        return False
+    if InvalidReason.of(check.name) is not None:
+        return True
+    try:
+        return check.name in CHECKS and not CHECKS.get(check.name).only_warns
+    except RegistryError:
+        return False

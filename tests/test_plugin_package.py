@@ -1,7 +1,8 @@
-"""A user's package adds a program, a model and a plot by its entry points alone."""
+"""A user's package adds a program, a model, a plot, a format, a check and a job kind by its entry points alone."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -79,6 +80,7 @@ def test_the_crds_take_the_program(site: Path, tmp_path: Path) -> None:
     text = (tmp_path / "scalecurve.dev_scalingexperiments.yaml").read_text()
     assert "stepMs:" in text
     assert "- sleep" in text
+    assert "- JAXJob" in text
 
 
 def test_the_model_is_built_by_the_torch_program(site: Path, tmp_path: Path) -> None:
@@ -90,6 +92,61 @@ def test_the_model_is_built_by_the_torch_program(site: Path, tmp_path: Path) -> 
     count = "print(sum(parameter.numel() for parameter in build('perceptron').parameters()))"
     code = f"from scalecurve_worker.torch.models import build; {count}"
     assert python(site, "-c", code).stdout == "7850\n"
+
+
+def test_a_file_of_its_format_becomes_a_bundle(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs.txt").write_text("# stopwatch\n1 10 1000\n2 10 1900\n")
+    command = ("-m", "scalecurve", "import", "runs.txt", "--set", "mode=weak", "--into")
+    done = python(site, *command, "bundle", "-o", "json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["formats"] == {"runs.txt": "stopwatch"}
+    (tmp_path / "runs.txt").write_text("# stopwatch\n1 10\n")
+    refused = python(site, *command, "other", folder=tmp_path)
+    assert refused.returncode == 2
+    assert "runs.txt:2: got '1 10', expected WORKERS SECONDS SAMPLES" in refused.stderr
+
+
+def test_a_trial_that_its_check_refuses_is_invalid(site: Path, tmp_path: Path) -> None:
+    """Also where the record is read without the check."""
+    text = EXPERIMENT.replace("stepsPerWindow: 10", "stepsPerWindow: 2").replace("workers: [1, 2]", "workers: [1]")
+    (tmp_path / "e.yaml").write_text(text)
+    ran = python(site, "-m", "scalecurve", "run", "e.yaml", "--bundle", "bundle", folder=tmp_path)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    without = tmp_path / "without"
+    shutil.copytree(site, without)
+    (points,) = without.glob("*.dist-info/entry_points.txt")
+    points.write_text(points.read_text().replace("[scalecurve.checks]", "[other.checks]"))
+    for reader in (site, without):
+        written = python(reader, "-m", "scalecurve", "report", "bundle", "--format", "md", folder=tmp_path)
+        assert written.returncode == 0, written.stderr
+        page = (tmp_path / "bundle" / "report" / "report.md").read_text()
+        assert "LongEnough" in page
+        assert "ms, expected 20 ms at least" in page
+
+
+JAX_JOB = """
+from scalecurve_operator.runners import RUNNERS
+from tests.operator.runners.runner_cases import request
+from scalecurve_api.spec.job_kinds import Runner
+
+job = RUNNERS["JAXJob"].render(request(workers=16, runner=Runner("JAXJob")))
+print(job["apiVersion"], job["kind"], job["spec"]["jaxReplicaSpecs"]["Worker"]["replicas"])
+created = {"type": "Created", "status": "True"}
+failed = {"type": "Failed", "status": "True", "reason": "JobFailed", "message": "it failed"}
+for conditions in ([created], [created, failed]):
+    print(RUNNERS["JAXJob"].read({**job, "status": {"conditions": conditions}}).state.value)
+"""
+
+
+def test_its_job_kind_carries_trials(site: Path, tmp_path: Path) -> None:
+    done = python(site, "-c", JAX_JOB, folder=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["kubeflow.org/v1 JAXJob 2", "starting", "ended"]
+    text = EXPERIMENT.replace("spec:\n", "spec:\n  runner: JAXJob\n").replace("device: cpu, ", "")
+    (tmp_path / "e.yaml").write_text(text)
+    assert python(site, "-m", "scalecurve", "validate", "e.yaml", folder=tmp_path).returncode == 0
+    refused = python(tmp_path, "-m", "scalecurve", "validate", "e.yaml", folder=tmp_path)
+    assert 'spec.runner: got "JAXJob"; expected' in refused.stdout + refused.stderr
 
 
 def test_without_the_package_its_names_are_unknown(tmp_path: Path) -> None:

@@ -75,6 +75,16 @@ class Registry(Generic[T]):
         """Every entry in the order of the names. Raises RegistryError where a package cannot be loaded."""
         return [self.get(name) for name in self.names()]
 
+    def loadable(self) -> dict[str, T]:
+        """Every entry that can be loaded; each of the others is a warning."""
+        entries = {}
+        for name in self.names():
+            try:
+                entries[name] = self.get(name)
+            except RegistryError as error:
+                warnings.warn(str(error), stacklevel=2)
+        return entries
+
     def get(self, name: str) -> T:
         """The entry of this name.
 

@@ -1,11 +1,14 @@
 """The kinds of Kubernetes job that can carry a trial, and the facts about each that several parts need.
 
-Adding one: a member of ``Runner`` here, its renderer and reader in ``scalecurve_operator.runners``, one line in that
-package's ``RUNNERS``. Everything else (CRD, RBAC, doctor, capacity, rules, pod index) follows from the facts.
+Adding one: its facts here, or by an entry point in the group ``scalecurve.job_kinds``; its renderer and reader in
+``scalecurve_operator.runners``, or in ``scalecurve.runners``. Everything else (CRD, RBAC, doctor, capacity, rules, pod
+index) follows from the facts.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from scalecurve_api.registry import Registry
 
 _REPLICA_INDEX = "training.kubeflow.org/replica-index"
 _REPLICA_TYPE = "training.kubeflow.org/replica-type"
@@ -32,23 +35,8 @@ class JobKind:
     may_restart: bool = False  # what it is made of, and not we, decides whether pods that fail start again
 
 
-class Runner(StrEnum):
-    """The kind of Kubernetes job that carries a trial."""
-
-    mpi_job = "MPIJob"
-    pytorch_job = "PyTorchJob"
-    tf_job = "TFJob"
-    job = "Job"
-    job_set = "JobSet"
-    train_job = "TrainJob"
-
-    @property
-    def job_kind(self) -> JobKind:
-        return _JOB_KINDS[self]
-
-
-_JOB_KINDS = {
-    Runner.mpi_job: JobKind(
+_BUILT_IN = {
+    "MPIJob": JobKind(
         "kubeflow.org",
         "v2beta1",
         "mpijobs",
@@ -60,7 +48,7 @@ _JOB_KINDS = {
         only_mpirun=True,
         child_jobs=("-launcher",),
     ),
-    Runner.pytorch_job: JobKind(
+    "PyTorchJob": JobKind(
         "kubeflow.org",
         "v1",
         "pytorchjobs",
@@ -71,7 +59,7 @@ _JOB_KINDS = {
         index_variables=("PET_NODE_RANK", "RANK"),
         containers=("pytorch",),
     ),
-    Runner.tf_job: JobKind(
+    "TFJob": JobKind(
         "kubeflow.org",
         "v1",
         "tfjobs",
@@ -80,7 +68,7 @@ _JOB_KINDS = {
         containers=("tensorflow",),
         has_parameter_servers=True,
     ),
-    Runner.job: JobKind(
+    "Job": JobKind(
         "batch",
         "v1",
         "jobs",
@@ -88,7 +76,7 @@ _JOB_KINDS = {
         index_labels=("batch.kubernetes.io/job-completion-index",),
         index_variables=("JOB_COMPLETION_INDEX",),
     ),
-    Runner.job_set: JobKind(
+    "JobSet": JobKind(
         "jobset.x-k8s.io",
         "v1alpha2",
         "jobsets",
@@ -99,7 +87,7 @@ _JOB_KINDS = {
         child_jobs=("-w-0", "-lead-0", "-ps-0"),
         has_parameter_servers=True,
     ),
-    Runner.train_job: JobKind(
+    "TrainJob": JobKind(
         "trainer.kubeflow.org",
         "v1alpha1",
         "trainjobs",
@@ -111,6 +99,24 @@ _JOB_KINDS = {
         may_restart=True,
     ),
 }
+_JOB_KINDS = Registry("scalecurve.job_kinds", "runner", JobKind, _BUILT_IN).loadable()
+
+
+class Runner(StrEnum):
+    """The kind of Kubernetes job that carries a trial."""
+
+    mpi_job = "MPIJob"
+    pytorch_job = "PyTorchJob"
+    tf_job = "TFJob"
+    job = "Job"
+    job_set = "JobSet"
+    train_job = "TrainJob"
+    vars().update({name: name for name in _JOB_KINDS if name not in _BUILT_IN})  # of installed packages
+
+    @property
+    def job_kind(self) -> JobKind:
+        return _JOB_KINDS[self]
+
 
 AUTO = "auto"  # the value of spec.runner that leaves the choice to the operator
 DEFAULT_RUNNER = Runner.job  # of a trial that names none, as of operators that did not choose

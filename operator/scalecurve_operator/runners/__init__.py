@@ -1,8 +1,9 @@
 """Runners: a trial rendered as a job of some kind, and the job's status read back. Pure.
 
-``docs/how-to/add-a-runner.md`` says how to add one.
+``docs/how-to/add-a-runner.md`` says how to add one, here or in a package of one's own.
 """
 
+from scalecurve_api.registry import Registry
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.job_kinds import DEFAULT_RUNNER
 from scalecurve_api.spec.trial import TrialSpec
@@ -17,7 +18,9 @@ from scalecurve_operator.runners.training_operator import PyTorchJob, TFJob
 __all__ = ["RUNNERS", "JobRequest", "JobRequestError", "JobStatus", "Manifest", "RunnerKind", "runner_for"]
 
 _KINDS: tuple[RunnerKind, ...] = (IndexedJob(), PyTorchJob(), MPIJob(), TFJob(), JobSet(), TrainJob())
-RUNNERS: dict[str, RunnerKind] = {kind.runner: kind for kind in _KINDS}  # by the job's kind
+RUNNERS: dict[str, RunnerKind] = Registry(
+    "scalecurve.runners", "runner", RunnerKind, {kind.runner.value: kind for kind in _KINDS}
+).loadable()  # by the job's kind
 
 
 def runner_for(spec: ExperimentSpec, trial: TrialSpec) -> RunnerKind:

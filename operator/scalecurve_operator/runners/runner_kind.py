@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.job_kinds import Runner
@@ -53,6 +53,7 @@ def conditions_of(job: Mapping[str, Any], status: str = "True") -> dict[str, Map
     return {condition["type"]: condition for condition in conditions if condition.get("status") == status}
 
 
+@runtime_checkable
 class RunnerKind(Protocol):
     """One kind of job; ``runner.job_kind`` has the facts that other packages need too."""
 

@@ -1,1 +1,1 @@
-"""A program, a model and a plot that ScaleCurve finds by entry points."""
+"""A program, a model, a plot, a format, a check and a job kind that ScaleCurve finds by entry points."""

@@ -57,7 +57,7 @@ horovod: $(RUNTIME)  ## build Horovod for the torch and TensorFlow in .venv, and
 	@$(call install,mpi)
 	@$(BIN)/python -m tools.images.horovod_wheel --install
 
-PYTEST := $(BIN)/python -m pytest -n auto
+PYTEST := $(BIN)/python -m pytest -n auto --durations=12
 FRAMEWORKS := $(VENV)/.frameworks
 
 # Tests in one process run beside each other and beside the builds; tests on real processes two at a time; alone those that

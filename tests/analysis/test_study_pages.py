@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from scalecurve.cli import cli
-from tools.claims.printed import PAGES, WRITES, cells, printed_rows
+from tests.analysis.printed_tables import PAGES, WRITES, cells, printed_rows
 
 ROOT = Path(__file__).parents[2]
 WITH_TABLES = [

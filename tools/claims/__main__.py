@@ -1,6 +1,6 @@
 """Compute every claim and picture again, and compare them with the pages.
 
-python -m tools.claims                 # name what drifted, what is bound to nothing, and what is old; exit 1
+python -m tools.claims                 # name what differs; exit 1
 python -m tools.claims --write         # write the pages' claims and the pictures
 python -m tools.claims --no-pictures   # the claims only, without a browser
 """
@@ -13,8 +13,7 @@ import time
 from collections.abc import Sequence
 
 from tools.claims import pages, pictures
-from tools.claims.claims_file import read
-from tools.claims.entries import EntryError
+from tools.claims.claims_file import ClaimsError, read
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         found = pages.check(file, write=chosen.write)
         if not chosen.no_pictures:
             found += pictures.check(file, write=chosen.write)
-    except EntryError as error:
+    except ClaimsError as error:
         print(error)
         return 1
     for line in found:

@@ -1,171 +1,75 @@
-"""Compare the claims on every page with what was computed, and count the numbers that are bound to nothing."""
+"""Compare the claims on every page with what was computed."""
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+import re
+from collections.abc import Iterator, Mapping
 
 from tools import ROOT
 from tools.claims import recompute
-from tools.claims.claims_file import ClaimsFile, DatedClaim, DatedPage
-from tools.claims.marks import BrokenMark, differs, marks, replaced, words
-from tools.claims.numbers import Number, measured, places, repeats, within
-from tools.claims.printed import PAGES, printed_rows
+from tools.claims.claims_file import ClaimsFile, Quote
 
-OLD = datetime.timedelta(days=90)
-"""Age at which a claim that only a program can measure again is named."""
-_PAGES = ("*.md", "docs/**/*.md", "charts/**/*.md", "examples/**/*.md")
-_LEFT_ALONE = ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "LICENSE.md", "THIRD_PARTY_NOTICES.md", "SECURITY.md")
-
-
-@dataclass
-class CheckedPage:
-    """A page as it stands, and what was found on it."""
-
-    path: Path
-    text: str
-    bound: int = 0
-    dated: int = 0
-    unbound: list[Number] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.path.relative_to(ROOT).as_posix()
+_CLAIM = re.compile(r"\{([^{}]+)\}")
+_SPACE = r"\s+(?:> )?"  # lines of a quotation begin anew
 
 
 def check(file: ClaimsFile, *, write: bool) -> list[str]:
-    """What is out of order, a line each; ``write`` puts the computed texts on the pages first."""
+    """What is out of order, a line each; ``write`` puts the computed texts on the pages."""
     found: list[str] = []
-    texts: dict[str, str] = {each.id: each.text for each in file.dated}
+    texts: dict[str, str] = {}
     for claim in file.claims:
         try:
             texts[claim.id] = recompute.text(claim)
         except recompute.ClaimError as error:
             found.append(f"claims.toml: {error}")
-    pages = [CheckedPage(path, path.read_text(encoding="utf-8")) for path in paths()]
-    used: set[str] = set()
-    for page in pages:
-        if write and (text := replaced(page.text, texts)) != page.text:
-            page.path.write_text(text, encoding="utf-8")
-            page.text = text
-            print(f"written: {page.name}")
-        found += drift(page, texts, used)
-        found += _stale(page, file)
-        _count(page, file)
-    found += [f"claims.toml: {name}: on no page" for name in texts if name not in used]
-    found += _ceilings(pages, file)
-    print(_summary(pages))
-    for dated in _old([*file.dated, *file.dated_pages], datetime.datetime.now(datetime.UTC).date()):
-        name = dated.id if isinstance(dated, DatedClaim) else dated.page
-        print(f"old: {name}: {dated.program} ran on {dated.date}, on {dated.machine}")
+    pages = {quote.page: (ROOT / quote.page).read_text(encoding="utf-8") for quote in file.quotes}
+    for quote in file.quotes:
+        pages[quote.page], faults = compared(pages[quote.page], quote, texts, write=write)
+        found += faults
+    used = {name for quote in file.quotes for name in _CLAIM.findall(quote.text)}
+    found += [f"claims.toml: {claim.id}: on no page" for claim in file.claims if claim.id not in used]
+    for name, page in pages.items():
+        if page != (ROOT / name).read_text(encoding="utf-8"):
+            (ROOT / name).write_text(page, encoding="utf-8")
+            print(f"written: {name}")
+    print(f"{len(used)} claims on {len(pages)} pages computed again")
     return found
 
 
-def paths() -> list[Path]:
-    """The pages that people read, in order."""
-    found = [path for pattern in _PAGES for path in ROOT.glob(pattern)]
-    return sorted(path for path in found if path.name not in _LEFT_ALONE)
+def compared(page: str, quote: Quote, texts: Mapping[str, str], *, write: bool) -> tuple[str, list[str]]:
+    """The page, with what was computed in place of what differs if ``write``; and what is out of order."""
+    names = _CLAIM.findall(quote.text)
+    if unknown := [name for name in names if name not in texts]:
+        return page, [f"claims.toml: quote: {quote.page}: got claim {unknown[0]!r}, which is not computed"]
+    matches = list(pattern(quote.text).finditer(page))
+    if len(matches) != 1:
+        return page, [f"{quote.page}: the words {quote.text!r} stand {len(matches)} times on it, expected once"]
+    (match,) = matches
+    if write:
+        for number in range(len(names), 0, -1):  # the last first: places before it stay
+            start, end = match.span(number)
+            if _differs(match[number], texts[names[number - 1]]):
+                page = page[:start] + texts[names[number - 1]] + page[end:]
+        return page, []
+    return page, list(_drift(page, quote, match, [(name, texts[name]) for name in names]))
 
 
-def drift(page: CheckedPage, texts: Mapping[str, str], used: set[str]) -> Iterator[str]:
-    """Claims of a page that say other than was computed, and that nothing computes; notes those that are ``used``."""
-    try:
-        found = marks(page.text)
-    except BrokenMark as error:
-        yield f"{page.name}: {error}"
-        return
-    page.bound = len(found)
-    for mark in found:
-        used.add(mark.id)
-        if mark.id not in texts:
-            yield f"{page.name}:{mark.line}: claim {mark.id}: not in claims.toml"
-        elif differs(mark.text, texts[mark.id]):
-            said, computed = (" ".join(words(each)) for each in (mark.text, texts[mark.id]))
-            yield f"{page.name}:{mark.line}: claim {mark.id}: the page says {said!r}, computed is {computed!r}"
+def pattern(text: str) -> re.Pattern[str]:
+    """What finds a quote on its page, with a group for each claim."""
+    words = _CLAIM.split(text)
+    literal = [_SPACE.join(map(re.escape, part.split(" "))) for part in words[::2]]
+    end = "$" if text.startswith("|") else r"(?!\w)"  # a row is quoted in full
+    return re.compile(r"((?:(?!\n\n).)+?)".join(literal) + end, re.DOTALL | re.MULTILINE)
 
 
-def _ceilings(pages: Sequence[CheckedPage], file: ClaimsFile) -> Iterator[str]:
-    """Pages with more unbound numbers than recorded, or with fewer: then the record is lowered."""
-    ceilings = {each.page: each.numbers for each in file.unbound}
-    for page in pages:
-        allowed = ceilings.get(page.name, 0)
-        if len(page.unbound) < allowed:
-            yield f"claims.toml: unbound: {page.name}: got {allowed}, expected {len(page.unbound)}: lower it"
-        if len(page.unbound) > allowed:
-            yield f"{page.name}: {len(page.unbound)} numbers bound to nothing; allowed: {allowed}"
-            yield from (f"  {page.name}:{each.line}: {each.text}: {each.context}" for each in page.unbound)
-    names = {page.name for page in pages}
-    yield from (f"claims.toml: unbound: {name}: no such page" for name in ceilings if name not in names)
+def _drift(page: str, quote: Quote, match: re.Match[str], claims: list[tuple[str, str]]) -> Iterator[str]:
+    for number, (name, computed) in enumerate(claims, start=1):
+        if _differs(match[number], computed):
+            line = page.count("\n", 0, match.start(number)) + 1
+            said = " ".join(match[number].split())
+            yield f"{quote.page}:{line}: claim {name}: the page says {said!r}, computed is {computed!r}"
 
 
-def _count(page: CheckedPage, file: ClaimsFile) -> None:
-    """Sort the numbers outside marks: stated, computed or repeated, measured on a stated day, or unbound."""
-    rows = {row.line for row in printed_rows(page.text)} if page.path in PAGES else set()
-    days = [each for each in file.dated_pages if each.page == page.name]
-    whole = any(not each.sections and not each.texts for each in days)
-    sections = {heading for each in days for heading in each.sections}
-    of_a_day = places(page.text, [text for each in days for text in each.texts])
-    stated = [each for each in file.stated if each.page in ("*", page.name)]
-    columns = {name for each in stated for name in each.columns}
-    texts = places(page.text, [text for each in stated for text in each.texts])
-    again = [text for each in file.repeated if each.page == page.name for text in each.texts]
-    again += [text for each in file.asserted if each.page == page.name for text in each.texts]
-    computed_again = places(page.text, again)
-    for number in measured(page.text):
-        if within(number, texts) or number.column in columns:
-            continue
-        if number.line in rows or within(number, computed_again):
-            page.bound += 1
-        elif whole or sections & set(number.sections) or within(number, of_a_day):
-            page.dated += 1
-        else:
-            page.unbound.append(number)
-
-
-def _stale(page: CheckedPage, file: ClaimsFile) -> Iterator[str]:
-    """Entries of a page that name words or headings it does not have, and repeated numbers that are nowhere else."""
-    mine = [
-        *((each.texts, "stated") for each in file.stated if each.page == page.name),
-        *((each.texts, "dated-page") for each in file.dated_pages if each.page == page.name),
-        *((each.texts, "repeated") for each in file.repeated if each.page == page.name),
-        *((each.texts, "asserted") for each in file.asserted if each.page == page.name),
-    ]
-    for texts, kind in mine:
-        yield from (
-            f"claims.toml: {kind}: {page.name}: not on the page: {text!r}"
-            for text in texts
-            if not places(page.text, [text])
-        )
-    headings = {line.lstrip("#").strip() for line in page.text.splitlines() if line.startswith("#")}
-    for each in file.dated_pages:
-        if each.page == page.name:
-            missing = [name for name in each.sections if name not in headings]
-            yield from (f"claims.toml: dated-page: {page.name}: no heading {name!r}" for name in missing)
-    for repeat in file.repeated:
-        if repeat.page == page.name:
-            source = (ROOT / repeat.of).read_text(encoding="utf-8") if repeat.of else computed(page)
-            yield from (
-                f"claims.toml: repeated: {page.name}: {text!r} is not what {repeat.of or 'its tables'} has"
-                for text in repeat.texts
-                if not repeats(text, source)
-            )
-
-
-def computed(page: CheckedPage) -> str:
-    """What a page shows that is computed again: its claims, and the tables below the commands that print them."""
-    rows = [" ".join(row.cells) for row in printed_rows(page.text)] if page.path in PAGES else []
-    return "\n".join([*rows, *(mark.text for mark in marks(page.text))])
-
-
-def _summary(pages: Sequence[CheckedPage]) -> str:
-    bound, dated, loose = (sum(each) for each in zip(*((p.bound, p.dated, len(p.unbound)) for p in pages), strict=True))
-    return (
-        f"{bound + dated + loose} measured numbers on {len(pages)} pages: {bound} computed again, "
-        f"{dated} of a stated day, {loose} bound to nothing yet"
-    )
-
-
-def _old(dated: Sequence[DatedClaim | DatedPage], today: datetime.date) -> list[DatedClaim | DatedPage]:
-    return [each for each in dated if today - each.date > OLD]
+def _differs(text: str, expected: str) -> bool:
+    """Whether they differ in more than where their lines break."""
+    return re.sub(r"\n> ?", "\n", text).split() != expected.split()

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import re
 import subprocess
+import tomllib
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
@@ -33,7 +34,8 @@ def test_the_old_name_is_in_the_changelog_alone():
     assert [name for name in git("ls-files") if OLD_NAME in name.lower()] == []
 
 
-ENTRY_POINT_GROUPS = {f"scalecurve.{group}" for group in ("commands", "models", "plots", "programs", "sections")}
+PLUGINS = tomllib.loads((ROOT / "tests/plugin_package/pyproject.toml").read_text(encoding="utf-8"))
+ENTRY_POINT_GROUPS = {"scalecurve.commands", "scalecurve.sections", *PLUGINS["project"]["entry-points"]}
 
 
 @EVERY_PAGE

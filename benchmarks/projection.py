@@ -23,7 +23,7 @@ from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.step_program import StepProgram
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_models.projection.links import WorkerLinks, links_of
-from scalecurve_models.projection.replay import replay
+from scalecurve_models.projection.projection import replay
 from scalecurve_models.projection.worker import Balance
 
 GIB = 1 << 30

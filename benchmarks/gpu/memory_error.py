@@ -20,7 +20,7 @@ from scalecurve.checks.validation import validate
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.programs.memory import GB
 from scalecurve_api.validation.fits import memory_at
-from scalecurve_models.projection.recording import record_steps
+from scalecurve_models.projection.projection import record_steps
 
 BAR = 0.10
 

@@ -21,7 +21,7 @@ from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.step_program import StepProgram
 from scalecurve_api.release import release
 from scalecurve_models.projection.error_ledger import PredictedPoint, RecordedPrediction, record_prediction
-from scalecurve_models.projection.recording import record_steps
+from scalecurve_models.projection.projection import record_steps
 from scalecurve_models.projection.worker import balance_of
 
 

@@ -25,8 +25,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from benchmarks.held import wait
-from scalecurve_worker.torch.data_parallel import KeptThreads
 from scalecurve_worker.torch.models import build, spec
+from scalecurve_worker.torch.strategies import KeptThreads
 
 
 class OneThread(nn.DataParallel[nn.Module]):

@@ -6,7 +6,7 @@ import json
 import logging
 from typing import Any
 
-from scalecurve_operator.logs import JsonLines
+from scalecurve_operator.__main__ import JsonLines
 
 
 def line(message: str, **more: Any) -> dict[str, Any]:

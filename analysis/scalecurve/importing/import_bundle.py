@@ -1,16 +1,122 @@
 """Sources -> a bundle: recognize each, read it, and write what they state together."""
 
+import hashlib
+import json
 import os
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import yaml
+
+from scalecurve.bundle.record_file import EXPERIMENT_FILE, RECORD_FILE
+from scalecurve.bundle.trial import TRIALS_FOLDER
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.compose import Composed, compose
-from scalecurve.importing.formats import importer_of
-from scalecurve.importing.reading import Reading
-from scalecurve.importing.write import refuse_unless_empty, write_bundle
+from scalecurve.importing.importer import IMPORTERS, Importer
+from scalecurve.importing.reading import Reading, SourceError
+from scalecurve.importing.text_file import read_text
+from scalecurve_api.files import Within
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.record.ledger_file import LedgerFile
+from scalecurve_api.registry import RegistryError
+from scalecurve_api.spec.experiment import ScalingExperiment
+
+
+def refuse_unless_empty(bundle: Path) -> None:
+    """Raises SourceError when something is at the place of the bundle."""
+    if bundle.is_symlink() or (bundle.exists() and (not bundle.is_dir() or any(bundle.iterdir()))):
+        raise SourceError(f"{bundle}: exists and is not an empty folder; choose another --into")
+
+
+def write_bundle(bundle: Path, composed: Composed, sources: Sequence[Path]) -> None:
+    """Write all files; the ledger gets the sha256 of every file of the ``sources``.
+
+    Raises SourceError when the folder is not empty, OSError when it cannot be written.
+    """
+    refuse_unless_empty(bundle)
+    digests = _digests(sources)
+    bundle.mkdir(parents=True, exist_ok=True)
+    root = Within(bundle)
+    text = _experiment_text(composed.experiment, digests).encode()
+    (root / EXPERIMENT_FILE).write(text)
+    stored = {}
+    for record in composed.records:
+        folder = root / TRIALS_FOLDER / record.trial.name
+        folder.make()
+        stored[record.trial.name] = record.stored()
+        (folder / RECORD_FILE).write(stored[record.trial.name])
+    ledger = LedgerFile(bundle)
+    ledger.begin(text, make_plan(composed.experiment).trials, {})
+    ledger.imported(stored, digests)
+
+
+def _experiment_text(experiment: ScalingExperiment, sources: Iterable[str]) -> str:
+    """``experiment.yaml``, under a line that names what it was made from."""
+    tree = json.loads(experiment.model_dump_json(by_alias=True, exclude_none=True, exclude_unset=True))
+    names = ", ".join(sources).encode("ascii", "backslashreplace").decode()
+    return f"# Imported from {names}; measured elsewhere, not checked by ScaleCurve.\n" + yaml.safe_dump(
+        tree, sort_keys=False, allow_unicode=True
+    )
+
+
+def _digests(sources: Sequence[Path]) -> dict[str, str]:
+    """sha256 of every file of the sources, by its name, or its path below the folder that was named."""
+    digests = {}
+    for source in sources:
+        files = sorted(path for path in source.rglob("*") if path.is_file()) if source.is_dir() else [source]
+        for path in files:
+            name = str(Path(source.name) / path.relative_to(source)) if source.is_dir() else path.name
+            if name in digests:
+                name = str(path)
+            with path.open("rb") as file:
+                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
+
+
+_HEAD = 1 << 20
+
+
+def format_of(path: Path) -> str:
+    """The format of a source: the first that recognizes it, an installed package's before the project's own.
+
+    Raises SourceError when none does.
+    """
+    if not path.exists():
+        raise SourceError(f"{path}: no such file or folder")
+    head = "" if path.is_dir() else read_text(path)[:_HEAD]
+    for name, importer in _tried():
+        if importer.recognized(path, head):
+            return name
+    names = ", ".join(IMPORTERS.names())
+    raise SourceError(f"{path}: its format was not recognized; state it with --format ({names})")
+
+
+def importer_of(path: Path, name: str | None = None) -> tuple[str, Importer]:
+    """The name and the importer of a source's format: the one that is named, or the one that recognizes it.
+
+    Raises SourceError when none does, or its package cannot be loaded.
+    """
+    if name is None:
+        name = format_of(path)
+    elif not path.exists():
+        raise SourceError(f"{path}: no such file or folder")
+    try:
+        return name, IMPORTERS.get(name)
+    except RegistryError as error:
+        raise SourceError(str(error)) from None
+
+
+def _tried() -> Iterator[tuple[str, Importer]]:
+    own = IMPORTERS.built_in
+    for name in sorted(IMPORTERS.names(), key=lambda name: name in own):
+        try:
+            yield name, IMPORTERS.get(name)
+        except RegistryError as error:  # of another package: the others still read what is theirs
+            warnings.warn(str(error), stacklevel=2)
+
 
 _NOTHING = Statements()
 

@@ -6,7 +6,7 @@ A plot is a function of the findings that returns a drawing, or None where there
     def queue_time(findings: Findings) -> Drawing | None: ...
 
 A module in ``scalecurve.reporting.plots`` needs no more than that. A package of its own names its modules by entry
-points in the groups ``scalecurve.sections`` and ``scalecurve.plots``, as ``scalecurve.reporting.catalog`` finds them.
+points in the groups ``scalecurve.sections`` and ``scalecurve.plots``, as ``scalecurve.reporting.compose`` finds them.
 """
 
 from __future__ import annotations

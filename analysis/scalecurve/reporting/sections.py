@@ -1,23 +1,121 @@
 """The sections of a report that the core has: tables; plots register themselves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from statistics import median
 
+from scalecurve.bundle.measurement import MeasuredSeries
+from scalecurve.bundle.open import Bundle
+from scalecurve.bundle.step_summary import Digests, StepDigest
+from scalecurve.bundle.steps import QUANTILES
 from scalecurve.checks.comparability import difference_table
 from scalecurve.checks.environment import check_table, environment, environment_table
 from scalecurve.curves.along_axes import axis_table, best_of
 from scalecurve.curves.best_layout import best_in_words, layout_table
-from scalecurve.curves.largest_batch import largest_batch_table, largest_in_words
 from scalecurve.curves.per_epoch import batch_table, epoch_split_table
 from scalecurve.curves.pipelines import pipeline_table, pipelines, uneven_stages
 from scalecurve.curves.tables import excluded_table, problem_table, scaling_table, side_by_side_table, split_table
 from scalecurve.curves.traces import trace_tables, traced_points
 from scalecurve.curves.traffic import wire_table
 from scalecurve.planning.search_words import search_in_words, search_table
+from scalecurve.render.table import Column, Table, experiment_column
 from scalecurve.reporting.among_published import published_section
 from scalecurve.reporting.findings import Findings, axis_results, layout_results
 from scalecurve.reporting.registry import Body, section
-from scalecurve.reporting.step_times import step_table
 from scalecurve.reporting.trials import trial_table
+from scalecurve_api.planning.ladder import LargestFit, largest_fits
+from scalecurve_api.spec.experiment import LADDER_AXIS
+from scalecurve_api.text import count, spell_value
+
+_SHOWN = ((0.05, "5 %", "p5"), (0.5, "Median", "median"), (0.95, "95 %", "p95"), (0.99, "99 %", "p99"))
+
+
+def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
+    """One row per point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
+    columns = (
+        experiment_column(curve.bundle for curve in series),
+        Column("series", "Series"),
+        Column("workers", "Workers", "count"),
+        Column("layout", "Layout"),
+        Column("steps", "Timed steps", "count"),
+        *(Column(f"{name}_ms", title, "number", "ms") for _, title, name in _SHOWN),
+        Column("max_ms", "Longest", "number", "ms"),
+        Column("waiting", "Wait for slowest rank", "percent"),
+        Column("often_slowest", "Most often slowest"),
+    )
+    rows = []
+    for curve, p in ((each, p) for each in series for p in each.points):
+        keys = [(curve.bundle, trial.name) for trial in p.trials]
+        if summaries := [digests.of[key] for key in keys if key in digests.of]:
+            rows.append((curve.bundle, curve.name, p.point.workers, p.point.layout, *_numbers(summaries)))
+    notes = ("Step times are the slowest rank's; quantiles are the median over repetitions.",) if rows else ()
+    return Table("steps", "Step times", columns, tuple(rows), notes)
+
+
+def _numbers(digests: Sequence[StepDigest]) -> tuple[int | float | str | None, ...]:
+    shown = [QUANTILES.index(quantile) for quantile, _, _ in _SHOWN]
+    quantiles = [median(digest.slowest[index] for digest in digests) * 1e3 for index in shown]
+    waiting = [digest.stragglers.cost for digest in digests if digest.stragglers]
+    return (
+        sum(digest.steps for digest in digests),
+        *quantiles,
+        max(digest.slowest[-1] for digest in digests) * 1e3,
+        median(waiting) if waiting else None,
+        _slowest(digests),
+    )
+
+
+def _slowest(digests: Sequence[StepDigest]) -> str:
+    ranks = len(digests[0].ranks)
+    if ranks == 1 or any(len(digest.ranks) != ranks for digest in digests):
+        return ""
+    shares = [sum(digest.slowest_share[rank] for digest in digests) / len(digests) for rank in range(ranks)]
+    rank = max(range(ranks), key=lambda index: (shares[index], -index))
+    return f"rank {rank}: {shares[rank] * 100:.0f} %"
+
+
+def largest_batch_table(bundles: Sequence[Bundle]) -> Table:
+    """One row per worker count; empty where no experiment raises the batch until memory is full."""
+    rows = [
+        (bundle.label, _program(fit), fit.point.workers, fit.point.layout, fit.fits, fit.full)
+        for bundle in bundles
+        for fit in sorted(_fits(bundle), key=lambda fit: (_program(fit), fit.point.workers))
+    ]
+    columns = (
+        experiment_column(row[0] for row in rows),
+        Column("program", "Program"),
+        Column("workers", "Workers", "count"),
+        Column("layout", "Layout"),
+        Column("fits", "Largest batch per worker that fit", "count"),
+        Column("full", "First that did not", "count"),
+    )
+    notes = (
+        "The batch was raised until a trial ran out of memory; larger batches were not run. Where no batch did, the "
+        "ladder ended at its largest, and more may fit.",
+    )
+    return Table("largest-batch", "Largest batch that fits into memory", columns, tuple(rows), notes if rows else ())
+
+
+def largest_in_words(bundles: Sequence[Bundle]) -> list[str]:
+    """A sentence per ladder that ended."""
+    sentences = []
+    for bundle in bundles:
+        for fit in sorted(_fits(bundle), key=lambda fit: (_program(fit), fit.point.workers)):
+            if fit.full is None:
+                continue
+            largest = f"largest batch that fit: {fit.fits}" if fit.fits else "no batch fit"
+            where = f"{count(fit.point.workers, 'worker')}" + (f" ({fit.point.layout})" if fit.point.nodes > 1 else "")
+            parts = [bundle.label] * (len(bundles) > 1) + [_program(fit), where]
+            sentences.append(f"{', '.join(parts)}: {largest} per worker; {fit.full} ran out of memory.")
+    return sentences
+
+
+def _fits(bundle: Bundle) -> list[LargestFit]:
+    return largest_fits((trial.spec.point, trial.phase) for trial in bundle.trials)
+
+
+def _program(fit: LargestFit) -> str:
+    others = [f"{name}={spell_value(value)}" for name, value in fit.point.axes.items() if name != LADDER_AXIS]
+    return " ".join([fit.point.mode.value, *others])
 
 
 def _measured(findings: Findings) -> bool:

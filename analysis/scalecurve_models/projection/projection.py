@@ -1,9 +1,17 @@
 """An experiment's steps at any count: recorded, timed by one measured worker and the links, replayed on two streams."""
 
+import importlib.util
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from scalecurve.bundle.open import Bundle
+from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.step_program import StepProgram
 from scalecurve_api.spec.experiment import ScalingExperiment
@@ -12,9 +20,86 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_api.text import count as counted
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.projection.links import WorkerLinks
-from scalecurve_models.projection.recording import record_steps
-from scalecurve_models.projection.replay import Replay, replay
 from scalecurve_models.projection.worker import Balance, MeasuredWorker, balance_of, measured_worker
+
+_MODULE = "scalecurve_worker.extras.projection"
+LIMIT_S = 1800
+
+
+def record_steps(trials: Sequence[TrialSpec]) -> list[StepProgram | str]:
+    """The step of each trial, or why it cannot be recorded.
+
+    Raises FitError where torch is missing, or the process ends without an answer.
+    """
+    if not trials:
+        return []
+    if importlib.util.find_spec("torch") is None:
+        raise FitError("a projection records the step with torch, which is not installed here: scalecurve[torch]")
+    keys = [canonical_json(trial.sent()) for trial in trials]
+    different = list(dict.fromkeys(keys))
+    # No device takes part: the same step comes out on every machine.
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-m", _MODULE],
+        input="".join(f"{key}\n" for key in different),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env=environment,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    if done.returncode or len(lines) != len(different):
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise FitError(f"the step could not be recorded: {last[0]}")
+    answers = dict(zip(different, map(_answer, lines), strict=True))
+    return [answers[key] for key in keys]
+
+
+def _answer(line: str) -> StepProgram | str:
+    try:
+        answer = json.loads(line)
+        return str(answer["refused"]) if "refused" in answer else StepProgram.model_validate(answer["program"])
+    except (ValueError, TypeError, KeyError, ValidationError) as error:
+        raise FitError(f"the step could not be recorded: not an answer of {_MODULE}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Seconds of a step: in all, of its work, of its exchanges, and of these what the work does not hide."""
+
+    step_s: float
+    compute_s: float
+    exchange_s: float
+
+    @property
+    def exposed_s(self) -> float:
+        return self.step_s - self.compute_s
+
+
+def replay(program: StepProgram, work_s: Sequence[float], exchange_s: Sequence[float]) -> Replay:
+    """Play a step: exchanges start in order, when their work is done; work starts when what it reads has come."""
+    work_ends: list[float] = []
+    exchange_ends: list[float] = []
+    for index, work in enumerate(program.work):
+        start = work_ends[-1] if work_ends else 0.0
+        for needed in work.waits:
+            _run_exchanges(program, exchange_s, needed + 1, work_ends, exchange_ends)
+            start = max(start, exchange_ends[needed])
+        work_ends.append(start + work_s[index])
+    _run_exchanges(program, exchange_s, len(program.exchanges), work_ends, exchange_ends)
+    return Replay(max([0.0, *work_ends, *exchange_ends]), sum(work_s), sum(exchange_s))
+
+
+def _run_exchanges(
+    program: StepProgram, seconds: Sequence[float], until: int, work_ends: Sequence[float], ends: list[float]
+) -> None:
+    """Extend ``ends`` to the first ``until`` exchanges; the work that these need has been played."""
+    for index in range(len(ends), until):
+        after = program.exchanges[index].after
+        ready = work_ends[after] if after >= 0 else 0.0
+        ends.append(max(ends[-1] if ends else 0.0, ready) + seconds[index])
+
 
 MOST_POINTS = 200
 OVERLAP = "exchanges overlap with computing as the strategy orders them, and slow it down by nothing"

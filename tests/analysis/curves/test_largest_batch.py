@@ -5,8 +5,8 @@ from pathlib import Path
 from scalecurve.bundle.open import open_bundle
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.cost import cost
-from scalecurve.curves.largest_batch import largest_batch_table, largest_in_words
 from scalecurve.curves.tables import scaling_table
+from scalecurve.reporting.sections import largest_batch_table, largest_in_words
 from scalecurve.timelines.gate import CheckOutcome, gate
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import TrialPhase

@@ -8,7 +8,7 @@ import pytest
 
 from scalecurve.importing import tensorboard
 from scalecurve.importing.columns import Statements
-from scalecurve.importing.formats import importer_of
+from scalecurve.importing.import_bundle import importer_of
 from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
 from scalecurve.importing.series import stretches
 

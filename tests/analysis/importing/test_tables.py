@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scalecurve.importing.columns import FIELDS, Statements, meaning
 from scalecurve.importing.compose import compose
-from scalecurve.importing.formats import importer_of
+from scalecurve.importing.import_bundle import importer_of
 from scalecurve.importing.reading import Reading, SourceError, Unit
 
 NOTHING = Statements()

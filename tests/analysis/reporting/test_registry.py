@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.reporting import catalog, registry
+from scalecurve.reporting import compose, registry
 from scalecurve.reporting.drawing import Drawing
 from scalecurve.reporting.findings import Findings
 from tests.analysis.synthetic import Truth, experiment, write_bundle
@@ -89,7 +89,7 @@ def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path):
 
 
 def test_a_plot_of_a_section_that_does_not_exist_is_an_error(monkeypatch: pytest.MonkeyPatch):
-    catalog.all_plots()
+    compose.all_plots()
     monkeypatch.setitem(registry.PLOTS, "typo", registry.PLOTS["cost"])
     del registry.PLOTS["typo"]
 
@@ -98,11 +98,11 @@ def test_a_plot_of_a_section_that_does_not_exist_is_an_error(monkeypatch: pytest
         return None
 
     with pytest.raises(ValueError, match=r"plot 'typo': no section 'scalling'; did you mean 'scaling'\? \(sections: "):
-        catalog.all_plots()
+        compose.all_plots()
 
 
 def test_a_name_is_registered_once():
-    names = [source.name for source in catalog.all_plots()]
+    names = [source.name for source in compose.all_plots()]
     assert len(names) == len(set(names))
     with pytest.raises(ValueError, match="plot 'cost' is already registered"):
         registry.plot("cost", section="cost", order=1)(lambda findings: None)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_models.projection.replay import replay
+from scalecurve_models.projection.projection import replay
 from tests.models.projection.programs import program
 
 

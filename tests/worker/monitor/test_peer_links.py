@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scalecurve_worker.monitor import peer_links
-from scalecurve_worker.monitor.peer_links import fastest_between, place_of
+from scalecurve_worker.torch import transports
+from scalecurve_worker.torch.transports import fastest_between, place_of
 
 HERE: dict[str, Any] = {"device": "GPU-a", "host": "one", "shared_memory": 5, "adapters": True}
 
@@ -27,7 +27,7 @@ HERE: dict[str, Any] = {"device": "GPU-a", "host": "one", "shared_memory": 5, "a
     ],
 )
 def test_ways(monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], nvlink: bool | None, way: str | None) -> None:
-    monkeypatch.setattr(peer_links, "nvlink_between", lambda one, other: nvlink)
+    monkeypatch.setattr(transports, "nvlink_between", lambda one, other: nvlink)
     assert fastest_between(HERE, {**HERE, "device": "GPU-b", **changes}) == way
 
 

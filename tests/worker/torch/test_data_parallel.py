@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from scalecurve_worker.torch.data_parallel import KeptThreads
+from scalecurve_worker.torch.strategies import KeptThreads
 
 
 class Telling(nn.Module):

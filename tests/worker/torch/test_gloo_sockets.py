@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from scalecurve_worker.torch.gloo_sockets import connections, interfaces, of_gloo
+from scalecurve_worker.torch.transports import connections, interfaces, of_gloo
 
 
 def test_own_connections_are_listed_but_those_to_the_store() -> None:

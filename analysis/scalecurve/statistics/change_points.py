@@ -16,7 +16,7 @@ one or several changes.
 - Where the change was: every place that a permutation test within the two stretches does not reject (as D. V. Hinkley,
   Biometrika 57, 1970, inverts the likelihood ratio; here without a normal distribution).
 
-`benchmarks/history.py` prints the rates of false alarms and of detection that this has.
+`docs/evidence/printed/explanation/scripts/history.py` prints the rates of false alarms and of detection that this has.
 """
 
 from __future__ import annotations

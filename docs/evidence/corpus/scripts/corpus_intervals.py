@@ -1,6 +1,6 @@
 """How often the intervals of ``scalecurve.corpus.noise`` hold what they promise, on published repetitions.
 
-    python -m benchmarks.corpus_intervals ROUND.corpus ROUND.corpus...
+    python docs/evidence/corpus/scripts/corpus_intervals.py ROUND.corpus ROUND.corpus...
 
 Each file is a round, as ``scalecurve import mlperf`` writes it. *This machine*: the first three runs of a point, in the
 order of time, for the mean of the rest. *Another machine*: all submitters but one, for the one that was left out.

@@ -1,6 +1,6 @@
 """How far apart are machines, and how far apart the repetitions on one? Each session of a bundle is a machine's.
 
-python -m benchmarks.gpu.between_machines docs/evidence/gpu/between-machines-resnet50.zip...
+python docs/evidence/gpu/scripts/between_machines.py docs/evidence/gpu/between-machines-resnet50.zip...
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Does the harness measure layouts of two GPUs as a plain loop would? Its throughput over that of a hand-written loop.
 
-    PYTHONPATH=api:worker python -m benchmarks.gpu.layouts --out layouts.json
+    PYTHONPATH=. python docs/evidence/gpu/scripts/layouts.py --out layouts.json
 
 Tensor, pipeline and context parallelism over two ranks: one torchrun for each configuration, inside it the program
 under the harness and ``plain_layouts.py`` in turns, on fresh models, in the order A B, B A, A B. Each pair is written
@@ -101,7 +101,7 @@ def launch(layout: Layout, given: argparse.Namespace, limit: float) -> dict[str,
         request = Path(folder, "request.json")
         request.write_text(json.dumps(asked))
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={WORKERS}"]
-        process = subprocess.Popen([*command, "-m", "benchmarks.gpu.layouts", "--inside", str(request)])
+        process = subprocess.Popen([*command, __file__, "--inside", str(request)])
         try:
             status = process.wait(timeout=limit)
             error = f"torchrun ended with {status}" if status else None
@@ -169,7 +169,7 @@ def compare(layout: Layout, pairs: int, device: Any) -> Iterator[dict[str, Any]]
 
 
 def run_plain(layout: Layout, device: Any) -> float:
-    from benchmarks.gpu.plain_layouts import measure
+    from plain_layouts import measure
 
     steps, recomputed = layout.steps * layout.windows, layout.checkpointing == "full"
     return measure(

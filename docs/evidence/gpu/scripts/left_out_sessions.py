@@ -1,6 +1,6 @@
 """Does an interval hold the value of a session that it has not seen?
 
-    python -m benchmarks.left_out_sessions docs/evidence/h200/sessions.zip
+    python docs/evidence/gpu/scripts/left_out_sessions.py docs/evidence/h200/sessions.zip
 
 Each session of the bundle is left out in turn. The rest, all together and each session alone, gives an interval of each
 point's throughput and efficiency, which is held against the value of the session that was left out.

@@ -1,7 +1,7 @@
 """Peak memory of one worker, predicted without a GPU and held against what trials measured.
 
-    python -m benchmarks.gpu.memory_error predict benchmarks/gpu/memory/*.yaml --out predicted.json
-    python -m benchmarks.gpu.memory_error score predicted.json BUNDLE...
+    python docs/evidence/gpu/scripts/memory_error.py predict docs/evidence/gpu/experiments/memory/*.yaml --out predicted.json
+    python docs/evidence/gpu/scripts/memory_error.py score predicted.json BUNDLE...
 
 Two predictions: the estimate that `plan` prints, and the highest point of the step as the worker's package records it
 without a device. The first is unknown where activations are not known; neither knows of compile.

@@ -1,6 +1,6 @@
 """One worker's step at batches that were not measured, recorded in the bundle of the run before it begins.
 
-    python -m benchmarks.gpu.sealed_batches EXPERIMENT --overlay FILE --measured BUNDLE --record BUNDLE
+    python docs/evidence/gpu/scripts/sealed_batches.py EXPERIMENT --overlay FILE --measured BUNDLE --record BUNDLE
     scalecurve run EXPERIMENT --bundle BUNDLE --resume && scalecurve predict BUNDLE --score
 
 `predict` itself refuses a batch outside those that were measured. Three rules, each from all measured batches:

@@ -1,6 +1,6 @@
 """One worker's step of other models than the measured one, recorded in the bundle of the run before it begins.
 
-    python -m benchmarks.gpu.sealed_models EXPERIMENT --measured BUNDLE --record BUNDLE
+    python docs/evidence/gpu/scripts/sealed_models.py EXPERIMENT --measured BUNDLE --record BUNDLE
     scalecurve run EXPERIMENT --bundle BUNDLE --resume && scalecurve predict BUNDLE --score
 
 `predict` refuses a model that no worker trained. Two rules, from the recorded step of each model:
@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.gpu.sealed_batches import at_batch, measured_in
+from sealed_batches import at_batch, measured_in
 from scalecurve.bundle.open import open_bundle
 from scalecurve.cli.output import load_experiment
 from scalecurve_api.planning.plan import make_plan

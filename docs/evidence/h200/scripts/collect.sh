@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Produces what docs/evidence/h200 shows, on one machine with 4 H200 GPUs (or as many as a stage says):
-#   benchmarks/h200/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|causes|strategies|strategies2|strategies3|strategies4|strategies5|ladder|sharded|trainers|horovod|training|projection OUT-FOLDER
+#   docs/evidence/h200/scripts/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|strategies|strategies4|ladder|sharded|trainers|horovod|projection OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
-cd "$(dirname "$0")/../.."
-export PYTHONPATH="$PWD/api:$PWD/operator:$PWD/worker:$PWD/local:$PWD/analysis${PYTHONPATH:+:$PYTHONPATH}"
-here=benchmarks/h200 work=${WORK:-/tmp/scalecurve-evidence}
+cd "$(dirname "$0")/../../../.."
+export PYTHONPATH="$PWD:$PWD/api:$PWD/operator:$PWD/worker:$PWD/local:$PWD/analysis${PYTHONPATH:+:$PYTHONPATH}"
+here=docs/evidence/h200/experiments work=${WORK:-/tmp/scalecurve-evidence}
 mkdir -p "$work"
 
 versions() {
@@ -30,7 +30,7 @@ packed() {
 case $stage in
 fidelity)
     versions | tee "$out/versions.txt"
-    python3 benchmarks/fidelity/fidelity.py --out "$out/fidelity.json" 2>&1 | tee "$out/fidelity.txt" ;;
+    python3 -m benchmarks.fidelity.fidelity --out "$out/fidelity.json" 2>&1 | tee "$out/fidelity.txt" ;;
 engine) # two GPUs; plain torchrun and `scalecurve run` in turns
     versions | tee "$out/versions-engine.txt"
     pairs() { python3 -m benchmarks.fidelity.engine_fidelity --arms plain exposed --out "$out/engine-$1.json" "${@:2}" 2>&1 | tee -a "$out/engine.txt"; }
@@ -41,9 +41,6 @@ suspects) # one GPU
     versions | tee "$out/versions-suspects.txt"
     python3 -m benchmarks.fidelity.engine_fidelity --workers 1 --suspects worker plain-env no-nvml one-window --seconds 560 \
         --out "$out/suspects.json" 2>&1 | tee "$out/suspects.txt" ;;
-causes) # one GPU
-    nvidia-smi --query-gpu=name,uuid,driver_version --format=csv | tee "$out/causes.txt"
-    python3 benchmarks/probes/fidelity_causes.py "$out/causes.json" 330 2>&1 | tee -a "$out/causes.txt" ;;
 experiment)
     versions > "$out/versions.txt"
     experiment resnet50 ;;
@@ -62,27 +59,14 @@ collectives) # two GPUs, three minutes; six collectives as the machine has them,
     sockets() { python3 -m scalecurve run "$here/collectives.yaml" --overlay "$here/forced-sockets.yaml" --bundle "$work/forced-sockets" --resume -o md; }
     sockets 2>&1 | tee "$out/forced-sockets.txt"
     packed forced-sockets
-    { python3 -m scalecurve collectives "$work/collectives" -o md && python3 -m scalecurve fit "$work/collectives" -o md; } > "$out/collectives-tables.md"
-    python3 -m benchmarks.transports "$work/collectives" "$work/forced-sockets" | tee "$out/transports.txt" ;;
+    { python3 -m scalecurve collectives "$work/collectives" -o md && python3 -m scalecurve fit "$work/collectives" -o md; } > "$out/collectives-tables.md" ;;
 strategies) # two GPUs, eight minutes; needs torch and pydantic alone
     versions | tee "$out/versions-strategies.txt"
     python3 -m benchmarks.strategies --seconds 460 --out "$out/strategies.json" 2>&1 | tee "$out/strategies.txt" ;;
-strategies2) # two GPUs, four minutes; what the stage before left out or ran before its faults were mended, most wanted first
-    versions > "$out/versions-strategies2.txt" 2>&1
-    PYTHONUNBUFFERED=1 python3 -m benchmarks.strategies --cases again --seconds "${SECONDS_LEFT:-225}" --warmup 10 \
-        --out "$out/strategies2.json" 2>&1 | tee "$out/strategies2.txt" ;;
-strategies3) # two or four GPUs, eight minutes; padded GPT-2, and what DataParallel and FSDP2 wait for
-    versions > "$out/versions-strategies3.txt" 2>&1
-    PYTHONUNBUFFERED=1 python3 -m benchmarks.strategies --cases causes --workers "$(nvidia-smi --list-gpus | wc -l)" \
-        --seconds "${SECONDS_LEFT:-480}" --out "$out/strategies3.json" 2>&1 | tee "$out/strategies3.txt" ;;
 strategies4) # two or four GPUs, six minutes; ResNet-50 under every strategy on all of them; $ONLY: words of the names of those that run
     versions > "$out/versions-strategies4.txt" 2>&1
     PYTHONUNBUFFERED=1 python3 -m benchmarks.strategies --cases everywhere ${ONLY:+--only $ONLY} --workers "$(nvidia-smi --list-gpus | wc -l)" \
         --seconds "${SECONDS_LEFT:-300}" --warmup 10 --out "$out/strategies4.json" 2>&1 | tee "$out/strategies4.txt" ;;
-strategies5) # two or four GPUs, three minutes; FSDP2 with its blocks gathered together
-    versions > "$out/versions-strategies5.txt" 2>&1
-    PYTHONUNBUFFERED=1 python3 -m benchmarks.strategies --cases grouped --workers "$(nvidia-smi --list-gpus | wc -l)" \
-        --seconds "${SECONDS_LEFT:-200}" --out "$out/strategies5.json" 2>&1 | tee "$out/strategies5.txt" ;;
 ladder) # one GPU, three minutes; the largest batch that fits, and what the GPU was busy with
     versions > "$out/versions-ladder.txt"
     experiment ladder ;;
@@ -109,14 +93,6 @@ horovod) # two or four GPUs, six minutes; nvcc, and in .whl/ Horovod's sources, 
         python3 -m scalecurve run "$here/horovod.yaml" "${laid[@]}" "${few[@]}" --bundle "$work/$name" --resume -o md 2>&1 | tee "$out/$name.txt"
         packed "$name"
     done ;;
-training) # one or two GPUs, two minutes; needs torch and pydantic alone
-    versions | tee "$out/versions-training.txt"
-    train() { CUDA_VISIBLE_DEVICES=$1 python3 -m benchmarks.training "$2" --seconds "$3" --out "$out/training-$2.json" 2>&1 | tee "$out/training-$2.txt"; }
-    if [ "$(nvidia-smi --list-gpus | wc -l)" -gt 1 ]; then
-        train 0 resnet44 105 & train 1 resnet50 105; wait
-    else
-        train 0 resnet44 70; train 0 resnet50 40
-    fi ;;
 projection) # two GPUs, three minutes; one worker and the link are measured, two are predicted, recorded, run and scored
     versions > "$out/versions-projection.txt"
     of=projection
@@ -137,6 +113,6 @@ projection) # two GPUs, three minutes; one worker and the link are measured, two
     for name in one-resnet50 one-gpt2 collectives resnet50 gpt2; do packed "$of-$name"; done ;;
 extras)
     python3 -m benchmarks.harness_cost --device gpu 2>&1 | tee "$out/harness_cost.txt"
-    python3 benchmarks/fidelity/fidelity.py --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
-*) echo "fidelity, experiment, sessions, allreduce, collectives, extras, engine, suspects, causes, strategies, strategies2, strategies3, strategies4, strategies5, ladder, sharded, trainers, horovod, training or projection, not $stage" >&2; exit 2 ;;
+    python3 -m benchmarks.fidelity.fidelity --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
+*) echo "fidelity, experiment, sessions, allreduce, collectives, extras, engine, suspects, strategies, strategies4, ladder, sharded, trainers, horovod or projection, not $stage" >&2; exit 2 ;;
 esac

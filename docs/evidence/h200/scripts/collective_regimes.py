@@ -1,6 +1,6 @@
 """What α and β in several ranges of size predict of left-out message sizes, and what lies at the ranges' borders.
 
-    PYTHONPATH=api:analysis python -m benchmarks.collective_regimes docs/evidence/h200/allreduce.zip
+    python docs/evidence/h200/scripts/collective_regimes.py docs/evidence/h200/allreduce.zip
 
 One line for each largest number of ranges, then every left-out size that misses its bar, with what the range above the
 border says of it: a size is left out together with the knowledge of which side of a border it lies on.

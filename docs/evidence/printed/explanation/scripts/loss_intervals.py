@@ -1,6 +1,6 @@
 """How often do the intervals of loss fits hold, and how far off are coefficients, over a wide range of true curves?
 
-    python -m benchmarks.loss_intervals [CURVES]     # the table of docs/explanation/models.md; 600 curves by default
+    python docs/evidence/printed/explanation/scripts/loss_intervals.py [CURVES]     # the table of docs/explanation/models.md; 600 curves by default
 
 True curves are l(k) = 1/(b0·k + b1) + b2 with a first loss of 1 to 12, a floor of 0 to 80 % of it, and a run that
 is 0.5 to 50 times as long as the steps in which what is above the floor halves; 20 to 500 points with 0.5 to 10 %

@@ -1,7 +1,7 @@
 """How long does a projection take, and how far off is one from public tables of a large transformer?
 
-    python -m benchmarks.projection     # the tables of docs/explanation/models.md; about two minutes of one core
-    python -m benchmarks.projection --workers 8
+    python docs/evidence/printed/explanation/scripts/projection.py     # the tables of docs/explanation/models.md; about two minutes of one core
+    python docs/evidence/printed/explanation/scripts/projection.py --workers 8
 
 The step of llama_8b under FSDP is recorded at 8, 128 and 512 workers, in a process of its own each. Compute is what
 makes the step at 8 GPUs take what torchtitan published; that of 128 follows from the collectives and the links alone.

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.prediction.backtest import RATIOS, Case, Evidence, Hindcast, cases_of, hindcast, pooled
 from scalecurve.bundle.open import open_bundle
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.fitting.observations import observed_series
-from scalecurve_models.laws.backtest import RATIOS, Case, Evidence, Hindcast, cases_of, hindcast, pooled
 from scalecurve_models.laws.corpus import corpus
 from scalecurve_models.laws.definitions import laws_of
 from scalecurve_models.laws.extrapolation import FIRST_BOUNDARY, KINDS, extrapolate, is_too_wide
@@ -33,9 +33,9 @@ from scalecurve_models.laws.law_fit import fit_law
 from scalecurve_models.laws.normal_form import CurvePoint
 from scalecurve_models.projection.error_ledger import scores
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PRIOR = ROOT / "analysis/scalecurve_models/laws/data/pooled_prior.json"
-EXTRAP = Path(__file__).with_name("prediction_extrap.csv")
+EXTRAP = Path(__file__).with_name("extrap.csv")
 PAGE = ROOT / "docs/prediction.md"
 BARS = {"median": 0.025, "mean": 0.04, "least cover": 0.92}
 OURS = "normal forms, pooled"

@@ -1,6 +1,6 @@
 """Extra-P on points from stdin, for `benchmarks.prediction`; runs in an environment of its own with `extrap` installed.
 
-    python benchmarks/extrap_points.py < cases.jsonl      # {"points": [[workers, samples/s], ...], "workers": N}
+    python benchmarks/prediction/extrap_points.py < cases.jsonl  # {"points": [[workers, samples/s], ...], "workers": N}
 
 Prints one predicted throughput per line, by the default modeler of a single parameter on the time per sample of one
 worker, or null.

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scalecurve_models.laws.backtest import Case, Evidence, Hindcast, cases_of, pooled, widenings_of
+from benchmarks.prediction.backtest import Case, Evidence, Hindcast, cases_of, pooled, widenings_of
 from scalecurve_models.laws.corpus import PublishedSeries, corpus
 from scalecurve_models.laws.extrapolation import FIRST_BOUNDARY, INSIDE_NODE, LEAST_COUNTS, OVER_NODES
 from scalecurve_models.laws.normal_form import CurvePoint

@@ -1,6 +1,6 @@
 """The prior of ``laws.normal_form`` and the widening of its intervals, both fitted to published curves.
 
-``data/pooled_prior.json`` is what ``benchmarks/prediction.py --fit`` makes of ``data/published_points.csv``.
+``data/pooled_prior.json`` is what ``python -m benchmarks.prediction --write`` makes of ``data/published_points.csv``.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
-from benchmarks import strangers_path
 from scalecurve.cli import cli
 from scalecurve_api.validation.validate import validate_text
 from scalecurve_models.cli.predict import PATH_COMMAND
+from tests.page_commands import commands
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,9 +35,9 @@ def test_experiments_on_pages_are_right(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_on_pages_exist(page: Path) -> None:
-    """With their options. Whether they do what the page says is for `benchmarks/strangers_path.py` and its reader."""
+    """With their options. Whether they do what the page says is for its reader."""
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    for command in strangers_path.commands(page.name, page.read_text(encoding="utf-8")):
+    for command in commands(page.name, page.read_text(encoding="utf-8")):
         line = command.text.splitlines()[0].partition(" | ")[0]
         words = [word for word in shlex.split(line) if not re.match(r"[A-Z_]+=", word)]
         if words[0] == "make" and words[1:]:
@@ -73,7 +73,7 @@ scalecurve: 1
 `make
 test` is one, too.
 """
-    found = [(each.line, each.text) for each in strangers_path.commands("page", text)]
+    found = [(each.line, each.text) for each in commands("page", text)]
     assert found == [
         (3, "scalecurve predict paleo --batch 8"),
         (4, "export KUBECONFIG=here"),

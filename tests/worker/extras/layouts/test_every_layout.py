@@ -30,7 +30,7 @@ def test_every_layout_of_few_processes(few: Results, model: str) -> None:
 
 
 def test_eight_processes_train_products_of_three_dimensions(tmp_path: Path) -> None:
-    """More than the cores of a small machine: for function only. `benchmarks.layout_equality` runs all of 4 and 8."""
+    """More than the cores of a small machine: for function only."""
     dense, mixture = (MODELS[model] for model in ("llama_tiny", "mixture_tiny"))
     results = run(
         tmp_path,

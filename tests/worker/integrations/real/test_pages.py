@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmarks.strangers_path import commands, files
 from scalecurve_api.record.trial_record import TrialRecord
+from tests.page_commands import commands, files
 from tests.proofs import unproved_at_any_load
 from tests.worker.integrations.real.cases import needs
 

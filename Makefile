@@ -165,12 +165,9 @@ claims: $(DEV)  ## compute every number on the pages and draw every picture agai
 	@$(BIN)/python -m tools.claims
 
 .PHONY: bench
-bench: $(DEV)  ## benchmarks without GPU: start-up, harness cost, interval coverage, large reports, fits
-	@$(BIN)/python -m benchmarks.first_touch
+bench: $(DEV)  ## benchmarks without GPU: harness cost, interval coverage, errors of predictions
 	@$(BIN)/python -m benchmarks.harness_cost
 	@$(BIN)/python -m benchmarks.coverage
-	@$(BIN)/python -m benchmarks.report_scale
-	@$(BIN)/python -m benchmarks.fit_speed
 	@$(BIN)/python -m benchmarks.prediction
 
 .PHONY: soak

@@ -16,7 +16,6 @@ import pytest
 
 from tools import ROOT
 
-BUNDLES = "docs/evidence"
 MISSED_A_BAR = 1
 
 
@@ -30,39 +29,18 @@ class Smallest:
 
 
 FORMS = {
-    "collective_regimes": Smallest(f"{BUNDLES}/h200/allreduce.zip --most 2", "ranges", MISSED_A_BAR),
-    "corpus_import": Smallest("--points 3 --runs 2", "3 points, 6 runs"),
-    "corpus_intervals": Smallest("analysis/scalecurve/corpus/data/published.corpus", "this machine, from the first 3"),
     "coverage": Smallest("--draws 20 --from 8", "two kinds of runs"),
     "fidelity.engine_fidelity": Smallest("--quick --workers 1 --rounds 1 --arms plain engine", "resnet20 weak"),
     "fidelity.fidelity": Smallest("--quick --workers 1 --pairs 1", "resnet20 weak", MISSED_A_BAR),
-    "first_touch": Smallest("--runs 1", "interpreter", MISSED_A_BAR),
-    "fit_speed": Smallest("--runs 1", "Paleo"),
-    "gpu.between_machines": Smallest(f"{BUNDLES}/gpu/between-machines-resnet50.zip", "machines: between"),
-    "gpu.layouts": Smallest("--quick --pairs 1 --no-digests --only pp", "pp llama_tiny"),
-    "gpu.memory_error": Smallest("predict benchmarks/gpu/memory/resnet50.yaml --out /dev/null", "memory-resnet50"),
     "harness_cost": Smallest("--pairs 2", "us a step", MISSED_A_BAR),
-    "history": Smallest("--only rates --draws 2", "False alarms"),
     "injected": Smallest("--runs 1 --only loader --windows 1 --steps 2", "input"),
-    "layout_equality": Smallest("1 --model resnet20", "resnet20"),
-    "left_out_sessions": Smallest(f"{BUNDLES}/gpu/sessions.zip", "held"),
-    "loss_intervals": Smallest("4", "hold"),
     "operator.hostile": Smallest("--count 200", "200"),
-    "pipeline_bubble": Smallest("--quick", "1f1b", MISSED_A_BAR),
-    "projection": Smallest("--workers 8", "| 8 |"),
-    "report_scale": Smallest("--rows 400_000", "rows", MISSED_A_BAR),
     "soak": Smallest("--runs 1 --ddp 0", "lost"),
-    "strangers_path": Smallest("here --in . --list", "make quickstart"),
     "strategies": Smallest("--quick --only zero1 --seconds 60", "resnet20 zero1 alone"),
-    "training": Smallest("resnet44 --quick --seconds 5", "samples/s"),
-    "transports": Smallest(f"{BUNDLES}/gpu/collectives.zip", "P2P"),
 }
 OTHERS = {
-    "against_hta": "HolisticTraceAnalysis, which stands in an environment of its own",
-    "extrap_points": "Extra-P, which stands in an environment of its own",
     "fidelity.engine_arms": "fidelity.engine_fidelity runs it",
     "fidelity.plain_ddp": "fidelity.engine_fidelity runs it",
-    "gpu.sealed_batches": "test_gpu_stages.py runs it",
     "operator.kills": "a control plane of real components",
     "operator.large": "a control plane of real components",
     "operator.load": "a control plane of real components",
@@ -70,13 +48,7 @@ OTHERS = {
     "operator.rest": "a control plane of real components",
     "operator.rig.player": "a control plane of real components",
     "prediction": "it takes a minute, and `.ci/run` runs all of it",
-    "probes.compiled_step": "a GPU",
-    "probes.dataparallel_step": "a GPU",
-    "probes.fidelity_causes": "a GPU",
-    "probes.fsdp_step": "a GPU",
-    "probes.gpt2_step": "a GPU",
-    "prometheus_agreement": "Prometheus, which is built for clusters",
-    "proof_cost": "torchrun with a model of ResNet-50's size",
+    "prediction.extrap_points": "Extra-P, which stands in an environment of its own",
     "strategies.held_worker": "strategies runs it",
     "trainers": "Transformers",
     "trainers.gpt2_trainer": "Transformers",

@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.strategies.cases import Case, again, causes, everywhere, grouped, on_cpus, on_gpus
+from benchmarks.strategies.cases import Case, everywhere, on_cpus, on_gpus
 from benchmarks.strategies.rows import HEAD, Row, fill, lines_of
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
 
-COLLECTIONS = {"all": on_gpus, "again": again, "causes": causes, "everywhere": everywhere, "grouped": grouped}
+COLLECTIONS = {"all": on_gpus, "everywhere": everywhere}
 
 
 def main() -> int:
@@ -81,7 +81,7 @@ class Running:
     """A case whose processes are there, and wait for a file until ``began``."""
 
     case: Case
-    trial: TrialSpec | None
+    trial: TrialSpec
     out: Path
     process: subprocess.Popen[bytes]
     began: float = 0.0
@@ -94,12 +94,12 @@ def hold(cases: Sequence[Case], folder: Path, given: argparse.Namespace) -> list
     for index, case in enumerate(cases):
         out = folder / str(index)
         out.mkdir(parents=True)
-        trial = None if case.script else trial_of(case, given.quick, given.warmup)
+        trial = trial_of(case, given.quick, given.warmup)
         devices = range(first, first + case.workers)
         first += case.workers
         with (out / "log").open("wb") as log:
             process = subprocess.Popen(
-                command(case, trial),
+                command(trial),
                 env=environment(trial, out, devices, given.quick),
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -133,12 +133,10 @@ def finished(running: Running, limit: float) -> Row:
         status = None
     row.seconds = time.monotonic() - running.began
     said = (out / "log").read_text(errors="replace").splitlines()
-    if running.trial is None:
-        row.said = said
     if status != 0:
         why = [line for line in said if line.startswith("scalecurve:")] or said[-15:]
         row.problem = f"not done after {limit:.0f} s" if status is None else f"exit {status}: {' | '.join(why[:4])}"
-    elif running.trial is not None:
+    else:
         names = [out / f"rank-{rank}.json" for rank in range(case.workers)]
         try:
             ranks = [RankRecord.model_validate_json(name.read_text()) for name in names if name.exists()]
@@ -178,24 +176,20 @@ def trial_of(case: Case, cpu: bool, warmup: int) -> TrialSpec:
     )
 
 
-def command(case: Case, trial: TrialSpec | None) -> list[str]:
+def command(trial: TrialSpec) -> list[str]:
     """As the local engine starts it, but for the waiting."""
-    name, *further = case.script if trial is None else ("benchmarks.strategies.held_worker",)
-    program = ["-m", name, *further]
-    if trial is None and not case.ranked:
-        return [sys.executable, *program]
-    processes = case.workers if trial is None else trial.workload.processes(trial.point.workers)
+    processes = trial.workload.processes(trial.point.workers)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
-    return [*torchrun, f"--nproc-per-node={processes}", *program]
+    return [*torchrun, f"--nproc-per-node={processes}", "-m", "benchmarks.strategies.held_worker"]
 
 
-def environment(trial: TrialSpec | None, out: Path, devices: Sequence[int], cpu: bool) -> dict[str, str]:
+def environment(trial: TrialSpec, out: Path, devices: Sequence[int], cpu: bool) -> dict[str, str]:
     """Each worker its GPU and an equal part of the cores."""
     cores = sorted(os.sched_getaffinity(0))
     gpus = max(len(devices), _gpus()) if not cpu else len(devices)
     each = max(1, len(cores) // gpus)
     own = [cores[at * each : (at + 1) * each] or cores for at in devices]
-    if trial and trial.workload.one_process:
+    if trial.workload.one_process:
         own = [sorted({core for part in own for core in part})]
     sets = ";".join(",".join(map(str, part)) for part in own)
     chosen = {} if cpu else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
@@ -205,7 +199,7 @@ def environment(trial: TrialSpec | None, out: Path, devices: Sequence[int], cpu:
         **os.environ,
         **chosen,
         **pinned,
-        **({"SCALECURVE_TRIAL": json.dumps(trial.wire())} if trial else {}),
+        "SCALECURVE_TRIAL": json.dumps(trial.wire()),
         "HOLD": str(out / "go"),
         "SCALECURVE_OUT": str(out),
         "SCALECURVE_THREADS": threads,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,10 +36,6 @@ class Case:
     seconds: float = 25
     steps: int = 25
     exposed: bool = False
-    script: Sequence[str] = ()
-    """Another program of this folder instead of a trial; its output is shown as it is."""
-    ranked: bool = False
-    """Whether the other program is started once for every worker."""
 
 
 def with_options(workload: Mapping[str, Any], strategy: str = "ddp", **options: Any) -> dict[str, Any]:
@@ -81,66 +77,8 @@ def on_gpus(workers: int) -> list[list[Case]]:
     return [[_algorithm(case) for case in group] for group in many]
 
 
-def again(workers: int) -> list[list[Case]]:
-    """What the first collection on H200s left out, or ran before a fault was mended; the most wanted first."""
-
-    def resnet(name: str, strategy: str = "ddp", count: int = workers, **options: Any) -> Case:
-        return Case(f"resnet50 {name}", count, 256, with_options(RESNET, strategy, **options), 16)
-
-    def large(name: str, strategy: str, seconds: float) -> Case:
-        return Case(f"gpt2_large {name}", workers, 8, with_options(LARGE, strategy), seconds, 10)
-
-    step = Case("gpt2_large on one GPU", 1, 8, {}, 45, script=("benchmarks.probes.gpt2_step", "--model", "large"))
-    many = [
-        [resnet("dp", "dp")],
-        [large("ddp", "ddp", 38)],
-        [large("fsdp", "fsdp", 45)],
-        [resnet("fsdp", "fsdp")],
-        [Case("gpt2_small compiled ddp", workers, 32, with_options(SMALL), 60)],
-        [resnet("ddp, NCCL ring")],
-        [resnet("ddp, NCCL tree")],
-        [step, Case("gpt2_small compiled ddp alone", 1, 32, with_options(SMALL), 45)],
-        [resnet("hook eight-bit", commHook="eight-bit")],
-        [resnet("hook one-bit", commHook="one-bit")],
-        [resnet("hook top-k 0.01", commHook="top-k")],
-        [resnet("dp alone", "dp", count=1), resnet("ddp alone", count=1)],
-    ]
-    return [[_algorithm(case) for case in group] for group in many]
-
-
-def causes(workers: int) -> list[list[Case]]:
-    """GPT-2 with a vocabulary of whole rows of 64 (padded), and what DataParallel and FSDP2 wait for."""
-
-    def padded(model: Mapping[str, Any], strategy: str, count: int) -> Case:
-        workload = with_options({**model, "data": {"shape": [1024], "classes": 50_304}}, strategy)
-        kind, batch, steps = ("compiled ", 32, 25) if model is SMALL else ("", 8, 15)
-        return Case(f"{model['model']} padded {kind}{strategy}", count, batch, workload, 50, steps)
-
-    def parts(count: int) -> Case:
-        return Case(
-            f"DataParallel's parts on {count}", count, 256, {}, 55, script=("benchmarks.probes.dataparallel_step",)
-        )
-
-    fsdp_parts = Case("FSDP2's parts", 2, 8, {}, 45, script=("benchmarks.probes.fsdp_step",), ranked=True)
-    step = Case("gpt2_large on one GPU", 1, 8, {}, 45, script=("benchmarks.probes.gpt2_step", "--model", "large"))
-    alone = Case("resnet50 dp", 1, 256, with_options(RESNET, "dp"), 25)
-    counts = [count for count in (4, 2) if count <= workers]
-    # Those that Python holds up have the machine for themselves.
-    return [
-        [parts(counts[0])],
-        *([padded(LARGE, "ddp", count)] for count in counts),
-        *([padded(LARGE, "fsdp", count)] for count in counts),
-        *([padded(SMALL, "ddp", count)] for count in counts),
-        *([parts(count)] for count in counts[1:]),
-        [padded(SMALL, "ddp", 1), padded(LARGE, "ddp", 1)],
-        [padded(LARGE, "fsdp", 1)],
-        [fsdp_parts],
-        [alone, step],
-    ]
-
-
 def everywhere(workers: int) -> list[list[Case]]:
-    """What the causes led to, then ResNet-50 under every strategy on all GPUs, and what had not run on two."""
+    """GPT-2 small and DataParallel with persistent threads, then ResNet-50 under every strategy on all GPUs."""
 
     def resnet(name: str, strategy: str = "ddp", count: int = workers, exposed: bool = False, **options: Any) -> Case:
         return Case(f"resnet50 {name}", count, 256, with_options(RESNET, strategy, **options), 20, exposed=exposed)
@@ -175,22 +113,6 @@ def everywhere(workers: int) -> list[list[Case]]:
     return [[_algorithm(case) for case in group] for group in many]
 
 
-def grouped(workers: int) -> list[list[Case]]:
-    """FSDP2 with its blocks gathered together, and what it waits for."""
-
-    def large(count: int) -> Case:
-        data = {"shape": [1024], "classes": 50_304}
-        return Case("gpt2_large padded fsdp, groups of 512 MiB", count, 8,
-                    with_options({**LARGE, "data": data}, "fsdp", fsdpGroupMb=512), 40, 15)  # fmt: skip
-
-    parts = Case(
-        "FSDP2's parts", workers, 8, {}, 45, script=("benchmarks.probes.fsdp_step", "--steps", "14"), ranked=True
-    )
-    rest = [count for count in (2, 1) if count < workers]
-    resnet = Case("resnet50 fsdp, groups of 512 MiB", workers, 256, with_options(RESNET, "fsdp", fsdpGroupMb=512), 20)
-    return [[large(workers)], [large(count) for count in rest], [parts], [resnet]]
-
-
 def on_cpus(workers: int) -> list[list[Case]]:
     """Small enough for CPUs: it tries the script, and shows nothing about speed."""
     cases = [
@@ -201,9 +123,7 @@ def on_cpus(workers: int) -> list[list[Case]]:
     alone = [
         Case(f"resnet20 {name} alone", 1, 4, with_options(TINY_IMAGES, name), steps=3) for name in ("ddp", "zero1")
     ]
-    script = ("benchmarks.probes.gpt2_step", "--model", "tiny", "--batch", "1", "--length", "16", "--steps", "1")
-    step = Case("gpt2_tiny on one", 1, 1, {}, script=script)
-    return [*([case] for case in cases), alone, [all_reduce(workers, "ring", 1 << 12)], [step]]
+    return [*([case] for case in cases), alone, [all_reduce(workers, "ring", 1 << 12)]]
 
 
 def all_reduce(workers: int, algorithm: str, most: int = 1 << 28) -> Case:

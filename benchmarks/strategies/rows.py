@@ -32,7 +32,6 @@ class Row:
     strategy: str | None = None
     backend: str | None = None
     sizes: list[dict[str, Any]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
     problem: str | None = None
     checks: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
@@ -76,8 +75,7 @@ def lines_of(row: Row) -> Iterator[str]:
     for size in row.sizes:
         numbers = f"{size['bytes']:>12,} B {size['timeUsMedian']:>10.1f} us {size['busbw']:>8.2f} GB/s bus"
         yield f"{row.name:34} {numbers}"
-    yield from row.said
-    if problem or not (row.sizes or row.said):
+    if problem or not row.sizes:
         yield (
             f"{row.name:34} {row.workers:>2} {_of(row.throughput, ',.0f'):>12} {_of(row.step_ms, '.1f'):>8} "
             f"{_of(row.exposed_ms, '.1f'):>8} {_of(row.memory_gib, '.1f'):>6} {_of(row.wire_mib, '.1f'):>9} "

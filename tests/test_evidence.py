@@ -13,7 +13,8 @@ from scalecurve_api.spec.trial import TrialPhase
 
 ROOT = Path(__file__).parents[1]
 EVIDENCE = ROOT / "docs" / "evidence"
-FILES = sorted(path for path in EVIDENCE.rglob("*") if path.is_file())
+MADE_BY = sorted(path for folder in ("experiments", "scripts") for path in EVIDENCE.glob(f"**/{folder}/**/*.*"))
+FILES = sorted(path for path in {*EVIDENCE.rglob("*")} - {*MADE_BY} if path.is_file())
 BUNDLES = [path for path in FILES if path.suffix == ".zip" and path.name != "raw.zip"]
 REFUSED = {"forced-sockets": "WrongTransport"}
 """Bundles that show what does not count, and why."""
@@ -27,6 +28,16 @@ def test_evidence_is_pages_and_packed_bundles():
     assert {path.stem for path in plain} <= {"llama-block", "llama-predicted"}, (
         "in plain text only what a commit sealed"
     )
+
+
+def test_what_made_the_evidence_is_experiments_and_scripts():
+    assert {path.suffix for path in MADE_BY if "__pycache__" not in path.parts} == {".py", ".sh", ".yaml"}
+
+
+@pytest.mark.parametrize("path", [path for path in MADE_BY if path.suffix == ".yaml"], ids=lambda path: path.stem)
+def test_experiments_can_be_repeated(path: Path):
+    if "kind: ScalingExperiment" in path.read_text(encoding="utf-8"):  # the others are overlays
+        assert [str(problem) for file in validate([path]) for problem in file.problems] == []
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.name == "raw.zip"], ids=lambda path: path.parent.name)

@@ -40,6 +40,7 @@ FORMS = {
 }
 OTHERS = {
     "fidelity.engine_arms": "fidelity.engine_fidelity runs it",
+    "fidelity.equivalence": "results of fidelity.fidelity",
     "fidelity.plain_ddp": "fidelity.engine_fidelity runs it",
     "operator.kills": "a control plane of real components",
     "operator.large": "a control plane of real components",

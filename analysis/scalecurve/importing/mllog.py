@@ -6,29 +6,21 @@ have ``tracked_stats`` with a throughput. Evaluation lies between intervals and 
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.importer import Importer
+from scalecurve.importing.mllog_intervals import LoggedEvent, epoch_intervals, training_intervals
 from scalecurve.importing.reading import Reading, SourceError, Stretch
 from scalecurve.importing.series import stretches
 from scalecurve.importing.stated import stated
 from scalecurve.importing.text_file import read_text
 
 _LINE = re.compile(r":::MLL(?:OG|og)\s+(\{.*\})")
-_INTERVALS = (("block_start", "block_stop"), ("epoch_start", "epoch_stop"))
-
-
-@dataclass(frozen=True)
-class _Event:
-    at_s: float
-    key: str
-    value: Any
-    metadata: dict[str, Any]
 
 
 def recognized(path: Path, head: str) -> bool:
@@ -48,14 +40,14 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     return [_run(path, number, run, statements) for number, run in enumerate(runs, start=1)]
 
 
-def _events(path: Path) -> Iterator[_Event]:
+def _events(path: Path) -> Iterator[LoggedEvent]:
     for at, line in enumerate(read_text(path).splitlines(), start=1):
         if (match := _LINE.search(line)) is None:
             continue
         try:
             tree = json.loads(match[1])
             metadata = tree.get("metadata")
-            yield _Event(
+            yield LoggedEvent(
                 float(tree["time_ms"]) / 1e3, str(tree["key"]), tree.get("value"),
                 metadata if isinstance(metadata, dict) else {},
             )  # fmt: skip
@@ -63,7 +55,7 @@ def _events(path: Path) -> Iterator[_Event]:
             raise SourceError(f"{path}, line {at}: not an event of MLLog: {type(error).__name__}: {error}") from error
 
 
-def _run(path: Path, number: int, events: Sequence[_Event], statements: Statements) -> Reading:
+def _run(path: Path, number: int, events: Sequence[LoggedEvent], statements: Statements) -> Reading:
     values = {event.key: event.value for event in events}
     place = path.name if number == 1 else f"{path.name}, run {number}"
     facts = dict(statements.facts)
@@ -72,7 +64,7 @@ def _run(path: Path, number: int, events: Sequence[_Event], statements: Statemen
     if isinstance(model := values.get("submission_benchmark"), str):
         facts.setdefault("model", model)
     reading = stated(facts, place, lambda field: f"{place}, {field}", {})
-    steps = _intervals(events, values.get("train_samples"), reading.global_batch) or _tracked(events)
+    steps = _intervals(events, values, reading.global_batch) or _tracked(events)
     if not steps:
         raise SourceError(
             f"{place}: has no throughput: no intervals (block or epoch) with samples, and no tracked_stats"
@@ -92,30 +84,15 @@ def _run(path: Path, number: int, events: Sequence[_Event], statements: Statemen
     )
 
 
-def _intervals(events: Sequence[_Event], epoch: Any, batch: int | None) -> list[Stretch]:
-    """Each stretch from the start of a block, or of an epoch, to its stop."""
-    for begin, end in _INTERVALS:
-        steps: list[Stretch] = []
-        start: _Event | None = None
-        for event in events:
-            if event.key == begin:
-                start = event
-            elif event.key == end and start is not None:
-                work, seconds = _samples(start, event, epoch), event.at_s - start.at_s
-                if work > 0 and seconds > 0:
-                    steps.append(Stretch(work, seconds, _steps(work, batch)))
-                start = None
-        if steps:
-            return steps
-    return []
-
-
-def _samples(start: _Event, stop: _Event, epoch: Any) -> float:
-    before, after = (event.metadata.get("samples_count") for event in (start, stop))
-    if isinstance(before, int | float) and isinstance(after, int | float) and after > before:
-        return float(after - before)
-    epochs = start.metadata.get("epoch_count", stop.metadata.get("epoch_count", 1))
-    return float(epochs * epoch) if isinstance(epoch, int) and isinstance(epochs, int | float) else 0.0
+def _intervals(events: Sequence[LoggedEvent], values: Mapping[str, Any], batch: int | None) -> list[Stretch]:
+    benchmark, epoch = str(values.get("submission_benchmark", "")), values.get("train_samples")
+    epoch = float(epoch) if isinstance(epoch, int) and epoch > 0 else None
+    intervals = training_intervals(events, benchmark, epoch) or epoch_intervals(events, benchmark, epoch)
+    return [
+        Stretch(samples, seconds, _steps(samples, batch))
+        for samples, seconds in intervals
+        if samples > 0 and seconds > 0
+    ]
 
 
 def _steps(work: float, batch: int | None) -> int | None:
@@ -123,7 +100,7 @@ def _steps(work: float, batch: int | None) -> int | None:
     return int(work // batch) if batch and work >= batch and work % batch == 0 else None
 
 
-def _tracked(events: Sequence[_Event]) -> list[Stretch]:
+def _tracked(events: Sequence[LoggedEvent]) -> list[Stretch]:
     rates = [
         event.value["throughput"] for event in events
         if event.key == "tracked_stats" and isinstance(event.value, dict) and event.value.get("throughput")

@@ -29,8 +29,12 @@ def log(
     figure: float | None = None,
     blocks: int = 4,
     success: bool = True,
+    states_length: bool = False,
 ) -> bytes:
-    """Blocks of 100 steps with an evaluation of 3 s after each; ``figure`` is logged in place of the true one."""
+    """Blocks of 100 steps with an evaluation of 3 s after each; ``figure`` is logged in place of the true one.
+
+    The start of a block states how many samples were trained, or how many the block has.
+    """
     true = step_s if logged.startswith("train_step") else batch / step_s
     lines = [
         event(start - 9, "submission_benchmark", benchmark),
@@ -40,7 +44,7 @@ def log(
     ]
     now, count = start, 0
     for _ in range(blocks):
-        lines.append(event(now, "block_start", samples_count=count))
+        lines.append(event(now, "block_start", samples_count=100 * batch if states_length else count))
         now, count = now + 100 * step_s, count + 100 * batch
         if logged:
             lines.append(event(now, "tracked_stats", {logged: true if figure is None else figure}, step=count))

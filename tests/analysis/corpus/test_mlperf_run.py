@@ -102,6 +102,12 @@ def test_blocks_whose_stop_repeats_the_count_of_their_start() -> None:
     assert run.progress == pytest.approx(32)
 
 
+def test_a_start_that_states_the_length_of_its_block_proves_the_same_unit() -> None:
+    run = read_log(log(step_s=0.5, batch=8, blocks=9, states_length=True), "a.txt")
+    assert run.progress == pytest.approx(16)
+    assert rate_of(run, WORKERS).value == pytest.approx(16)
+
+
 def test_progress_between_evaluations_in_samples_and_in_epochs() -> None:
     def lines(scale: float) -> list[str]:
         return [

@@ -54,6 +54,13 @@ def test_every_point_is_consistent() -> None:
             assert run.rate is None or run.progress is None or 0.75 < run.rate / run.progress < 4 / 3
 
 
+def test_no_progress_is_of_more_samples_than_a_run_trains() -> None:
+    runs = [run for point in load_shipped().points if point.benchmark == "llama2_70b_lora" for run in point.runs]
+    trained = [run.progress * run.minutes * 60 for run in runs if run.progress and run.minutes]
+    assert len(trained) > 700
+    assert max(trained) < 10 * 3901, "ten epochs; evaluation is in the minutes and not in progress"
+
+
 @pytest.mark.parametrize(
     ("model", "device", "per_device"),
     [

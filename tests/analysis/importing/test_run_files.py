@@ -72,6 +72,33 @@ def test_mllog_by_blocks_and_by_statistics(tmp_path: Path) -> None:
     assert read(tmp_path / "log", workers="8")[1][0].throughput == pytest.approx(1200)
 
 
+def test_mllog_by_blocks_that_state_their_length(tmp_path: Path) -> None:
+    blocks = [
+        line
+        for n in range(4)
+        for line in (
+            event(1001 + 20 * n, "block_start", None, samples_count=4000),
+            event(1011 + 20 * n, "block_stop", None, samples_count=4000 * (n + 1)),
+        )
+    ]
+    (tmp_path / "log").write_text(mlperf(*blocks))
+    assert read(tmp_path / "log", workers="8")[1][0].throughput == pytest.approx(400)
+
+
+def test_mllog_by_blocks_whose_stop_repeats_their_start(tmp_path: Path) -> None:
+    blocks = [
+        line
+        for n in range(4)
+        for line in (
+            event(1001 + 20 * n, "block_start", None, samples_count=4000 * n),
+            event(1011 + 20 * n, "block_stop", None, samples_count=4000 * n),
+            event(1011 + 20 * n, "eval_start", None, samples_count=4000 * (n + 1)),
+        )
+    ]
+    (tmp_path / "log").write_text(mlperf(*blocks))
+    assert read(tmp_path / "log", workers="8")[1][0].throughput == pytest.approx(400), "and no block is an epoch"
+
+
 def test_mllog_without_a_throughput(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(mlperf())
     with pytest.raises(SourceError, match=r"log: has no throughput: no intervals \(block or epoch\) with samples"):

@@ -1,116 +1,59 @@
-"""``scalecurve import PUBLISHER PATH... --into FILE.corpus``: what a publisher's repositories hold, as one corpus."""
+"""Make a corpus of what others published.
+
+python -m tools.corpus mlperf training_results_v5.0... --into FILE.corpus
+python -m tools.corpus llm-foundry path/to/llm-foundry --into FILE.corpus
+python -m tools.corpus torchtitan-benchmarks path/to/torchtitan --into FILE.corpus
+
+A PATH is a checkout or a bare git repository, or of the tables one page. `scalecurve corpus add` joins corpora.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import click
-
-from scalecurve.cli.exit_codes import EXIT_INPUT
-from scalecurve.cli.output import fail, show
-from scalecurve_api.problem import printable
+from scalecurve.cli.output import show
+from scalecurve.corpus.copies import joined
+from scalecurve.corpus.corpus_file import write_corpus
+from scalecurve.corpus.schema import Corpus, CorpusError
+from scalecurve.corpus.tables import points_table
 from scalecurve_api.text import count
+from tools.corpus import llm_foundry, torchtitan_tables
+from tools.corpus.llm_foundry import import_llm_foundry
+from tools.corpus.mlperf_points import import_results
+from tools.corpus.torchtitan_tables import import_torchtitan
 
-if TYPE_CHECKING:
-    from scalecurve.corpus.schema import Corpus, Imported
-
-MLPERF, LLM_FOUNDRY, TORCHTITAN = "mlperf", "llm-foundry", "torchtitan-benchmarks"
-PUBLISHERS = (MLPERF, LLM_FOUNDRY, TORCHTITAN)
-"""What may stand before the paths, and as `--format`."""
-Progress = Callable[[int], None]
-
-
-def published(sources: Sequence[Path], form: str | None) -> tuple[str, Sequence[Path]]:
-    """Find whose results the sources are.
-
-    Args:
-        sources: As typed; the first may name a publisher.
-        form: The format that was stated, if any.
-
-    Returns:
-        The publisher and the paths; empty if the sources are of another format.
-    """
-    first = str(sources[0])
-    if form is None and first in PUBLISHERS and not sources[0].exists():
-        return first, sources[1:] or fail(f"{first}: expected the path of its repository after it", EXIT_INPUT)
-    if form in PUBLISHERS:
-        return form, sources
-    if form is None and sources[0].is_dir():
-        from scalecurve.corpus.results_repository import is_results_repository
-
-        return (MLPERF, sources) if is_results_repository(sources[0]) else ("", ())
-    return "", ()
+PUBLISHERS = {
+    "mlperf": import_results,
+    llm_foundry.NAME: import_llm_foundry,
+    torchtitan_tables.NAME: import_torchtitan,
+}
 
 
-def import_corpus(
-    publisher: str, paths: Sequence[Path], into: Path, name: str | None, dry_run: bool, output: str
-) -> None:
-    """Read what a publisher's repositories hold and write one corpus.
-
-    Args:
-        publisher: One of ``PUBLISHERS``.
-        paths: Checkouts, bare git repositories, or (of MLPerf) archives and (of the others) pages.
-        into: The file to write; it must not exist.
-        name: Name of the source, in place of its own; for one path only.
-        dry_run: Write nothing.
-        output: Format of what is printed.
-    """
-    from scalecurve.corpus.copies import joined
-    from scalecurve.corpus.corpus_file import write_corpus
-    from scalecurve.corpus.schema import CorpusError
-    from scalecurve.corpus.tables import points_table
-
-    if name and len(paths) > 1:
-        fail(f"--name {name}: expected one path, got {len(paths)}", EXIT_INPUT)
-    if not dry_run and (into.exists() or into.is_symlink()):
-        fail(f"{into}: exists; choose another --into", EXIT_INPUT)
+def main(arguments: Sequence[str]) -> int:
+    """Read the repositories of a publisher, write one corpus, and print its points; return 2 for what is none."""
+    parser = argparse.ArgumentParser(
+        "python -m tools.corpus", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("publisher", choices=PUBLISHERS)
+    parser.add_argument("paths", metavar="PATH", nargs="+", type=Path)
+    parser.add_argument("--into", metavar="FILE", type=Path, required=True, help="corpus to write")
+    chosen = parser.parse_args(arguments)
     try:
-        with _progress() as progress:
-            imports = [_read(publisher, path, name, progress) for path in paths]
+        imports = [PUBLISHERS[chosen.publisher](path) for path in chosen.paths]
         corpus, copies = joined(each.corpus for each in imports)
-        if not dry_run:
-            write_corpus(corpus, into)
+        write_corpus(corpus, chosen.into)
     except CorpusError as error:
-        fail(" ".join(str(error).split()), EXIT_INPUT)
-    notes = [*_refused(corpus), *(note for each in imports for note in each.notes), *copies]
-    about = {
-        "corpus": None if dry_run else str(into),
-        "sources": [vars(source) for source in corpus.sources],
-        "runs": sum(each.runs for each in imports),
-        "notes": notes,
-    }
-    show([points_table(corpus.points)], output, about)
-    if output == "table":
-        sources = [f"{each.name}: {each.url}, {each.retrieved}, license {each.license}" for each in corpus.sources]
-        done = "dry run: nothing was written" if dry_run else f"corpus: {into}"
-        click.echo("\n".join(map(printable, ["", *notes, *sources, done])))
-
-
-def _read(publisher: str, path: Path, name: str | None, progress: Progress | None) -> Imported:
-    from scalecurve.corpus.llm_foundry import import_llm_foundry
-    from scalecurve.corpus.mlperf_points import import_results
-    from scalecurve.corpus.torchtitan_tables import import_torchtitan
-
-    if publisher == MLPERF:
-        return import_results(path, name, progress)
-    return (import_llm_foundry if publisher == LLM_FOUNDRY else import_torchtitan)(path, name or publisher)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """Show the number of logs that were read on stderr, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("reading logs") as status:
-        yield lambda count: status.update(f"reading logs: {count}")
+        print(error, file=sys.stderr)
+        return 2
+    show([points_table(corpus.points)], "table")
+    sources = [f"{each.name}: {each.url}, {each.retrieved}, license {each.license}" for each in corpus.sources]
+    notes = [note for each in imports for note in each.notes]
+    print("\n".join(["", *_refused(corpus), *notes, *copies, *sources, f"corpus: {chosen.into}"]))
+    return 0
 
 
 def _refused(corpus: Corpus) -> list[str]:
@@ -121,3 +64,7 @@ def _refused(corpus: Corpus) -> list[str]:
     proved = len(corpus.points) - reasons.total()
     first = f"{proved} of {len(corpus.points)} points have a proved unit; the others have no throughput"
     return [first, *(f"{count(number, 'point')}: {reason}" for reason, number in reasons.most_common())]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

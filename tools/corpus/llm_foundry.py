@@ -10,9 +10,10 @@ from pathlib import Path
 
 from scalecurve.corpus.copies import without_copies
 from scalecurve.corpus.device_names import device_name
-from scalecurve.corpus.published_page import page_tables, published_pages, stated_numbers
-from scalecurve.corpus.schema import TOKENS, Corpus, CorpusError, Imported, PublishedPoint, PublishedRun
+from scalecurve.corpus.schema import TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun
 from scalecurve_api.text import count
+from tools.corpus.imported import Imported
+from tools.corpus.published_page import page_tables, published_pages, stated_numbers
 
 NAME = "llm-foundry"
 _FOLDER = "scripts/train/benchmarking"

@@ -3,34 +3,31 @@
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from scalecurve.corpus.copies import without_copies
 from scalecurve.corpus.device_names import device_name
-from scalecurve.corpus.mlperf_run import LoggedRun, read_log
-from scalecurve.corpus.mlperf_units import Rate, rate_of
-from scalecurve.corpus.results_member import ResultFile, Selection
-from scalecurve.corpus.results_repository import members, origin, spdx_id
 from scalecurve.corpus.schema import (
-    NOT_STATED,
     SAMPLES,
     Corpus,
     CorpusError,
-    Imported,
     PublishedPoint,
     PublishedRun,
     PublishedSource,
 )
+from tools.corpus.imported import Imported
+from tools.corpus.mlperf_run import LoggedRun, read_log
+from tools.corpus.mlperf_units import Rate, rate_of
+from tools.corpus.results_repository import files, origin
 
 _NOTHING = ("", "n/a", "na", "none", "-")
 _MOST_TEXT = 300
 _MOST_SCALING = 10
-_MOST_LINES = 20
+_FILE = re.compile(r"[^/]+/(systems/[^/]+\.json|results/[^/]+/[^/]+/(result_[^/]*\.txt|scaling\.json))")
 _VERSIONS = re.compile(r"(cuda|cudnn|nccl|rocm|driver|torch|jax|mofed)", re.IGNORECASE)
-Progress = Callable[[int], None]
 _Key = tuple[str, str, str]
 _Logs = dict[_Key, list[LoggedRun]]
 
@@ -48,76 +45,66 @@ class _System:
     interconnect: str
 
 
-def import_results(path: Path, name: str | None = None, progress: Progress | None = None) -> Imported:
+def import_results(path: Path, name: str | None = None) -> Imported:
     """Read a repository of MLPerf results.
 
     Args:
-        path: A checkout, a bare git repository, or an archive.
+        path: A checkout or a bare git repository.
         name: Name of the source; that of its round by default.
-        progress: Called with the number of logs that were read so far.
 
     Returns:
         The points in the order of submitter, system and benchmark, each with its runs in time order.
 
     Raises:
-        CorpusError: the repository cannot be read, exceeds a limit, or has no result.
+        CorpusError: the repository cannot be read, or has no result.
     """
-    selection = Selection(str(path))
     systems: dict[tuple[str, str], _System | str] = {}
     logs: _Logs = defaultdict(list)
-    scalings: dict[_Key, float | None] = {}
-    spdx, count = NOT_STATED, 0
-    for member in members(path, selection):
-        if not member.submitter:
-            spdx = spdx_id(member.data)
-        elif not member.benchmark:
-            systems[member.submitter, member.system] = _system(member)
-        elif member.is_scaling:
-            scalings[member.submitter, member.system, member.benchmark] = _scaling(member, selection)
-        else:
-            count += 1
-            if progress is not None:
-                progress(count)
-            _read(member, logs, selection)
+    scalings: dict[_Key, float] = {}
+    skipped: list[tuple[str, str]] = []
+    count = 0
+    for file, data in files(path, _FILE.fullmatch):
+        submitter, _, system, *benchmark = file.split("/")
+        count += file.endswith(".txt")
+        try:
+            if data is None:
+                raise CorpusError("listed, but not in the repository's objects")
+            if not benchmark:
+                systems[submitter, system.removesuffix(".json")] = _system(file, data)
+            elif file.endswith(".json"):
+                scalings[submitter, system, benchmark[0]] = _scaling(data)
+            else:
+                logs[submitter, system, benchmark[0]].append(read_log(data, file))
+        except CorpusError as error:
+            skipped.append((file, str(error).removeprefix(f"{file}, ").removeprefix(f"{file}: ")))
     if not logs:
         raise CorpusError(f"{path}: no SUBMITTER/results/SYSTEM/BENCHMARK/result_*.txt; expected a results repository")
     about = origin(path)
-    source = PublishedSource(name or about.name, about.title, about.url, spdx, about.revision)
+    source = PublishedSource(name or about.name, about.title, about.url, about.license, about.revision)
     points, notes = _points(source.name, systems, logs)
     points = [replace(each, scaling=scalings.get((each.submitter, each.system, each.benchmark))) for each in points]
     points = [replace(each, submitter=_POWER.sub("", each.submitter)) for each in points]
     unique, aliased = without_copies(points)
-    notes = [*notes, *_of_skipped(selection.skipped), *aliased]
-    return Imported(Corpus((source,), tuple(unique)), tuple(notes), count)
+    return Imported(Corpus((source,), tuple(unique)), (*notes, *_of_skipped(skipped), *aliased), count)
 
 
-def _read(member: ResultFile, logs: _Logs, selection: Selection) -> None:
+def _scaling(data: bytes) -> float:
     try:
-        run = read_log(member.data, member.name)
-    except CorpusError as error:
-        selection.skip(member.name, str(error).removeprefix(f"{member.name}, ").removeprefix(f"{member.name}: "))
-        return
-    logs[member.submitter, member.system, member.benchmark].append(run)
-
-
-def _scaling(member: ResultFile, selection: Selection) -> float | None:
-    try:
-        factor = float(json.loads(member.data)["scaling_factor"])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        factor = float(json.loads(data)["scaling_factor"])
+    except (ValueError, TypeError, KeyError):
         factor = 0.0
     if 1 <= factor < _MOST_SCALING:
         return factor
-    selection.skip(member.name, f"scaling_factor: expected a number from 1 to {_MOST_SCALING}")
-    return None
+    raise CorpusError(f"scaling_factor: expected a number from 1 to {_MOST_SCALING}")
 
 
-def _system(member: ResultFile) -> _System | str:
+def _system(file: str, data: bytes) -> _System | str:
     """What a system's description states; a line instead where that does not say how many devices it has."""
     try:
-        tree = json.loads(member.data)
+        tree = json.loads(data)
         nodes, each = _count(tree, "number_of_nodes"), _count(tree, "accelerators_per_node")
-    except (ValueError, TypeError, RecursionError) as error:
-        return f"{member.name}: {str(error)[:120] or type(error).__name__}"
+    except ValueError as error:
+        return f"{file}: {error}"
     return _System(
         device=device_name(_text(tree, "accelerator_model_name")),
         nodes=nodes,
@@ -226,9 +213,7 @@ def _of_skipped(skipped: Sequence[tuple[str, str]]) -> list[str]:
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, why in skipped:
         groups[name.rpartition("/")[0], why].append(name)
-    lines = [
+    return [
         f"{names[0] if len(names) == 1 else f'{folder}, {len(names)} files'}: {why}; skipped"
         for (folder, why), names in groups.items()
     ]
-    rest = len(lines) - _MOST_LINES
-    return [*lines[:_MOST_LINES], *([f"{rest} further lines on skipped files"] if rest > 0 else [])]

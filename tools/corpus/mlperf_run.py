@@ -98,9 +98,9 @@ def _events(data: bytes, place: str) -> Iterator[LoggedEvent]:
             if not math.isfinite(at_s):
                 raise ValueError(f"time_ms is {at_s}")
             yield LoggedEvent(at_s, str(tree["key"]), tree.get("value"), metadata if isinstance(metadata, dict) else {})
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise CorpusError(
-                f"{place}, line {number}: not an event of MLLog: {type(error).__name__}: {str(error)[:120]}"
+                f"{place}, line {number}: not an event of MLLog: {type(error).__name__}: {error}"
             ) from error
 
 

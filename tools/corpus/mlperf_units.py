@@ -8,7 +8,7 @@ samples on their own clock, so the rate between them tells which it is.
 from dataclasses import dataclass
 from statistics import median
 
-from scalecurve.corpus.mlperf_run import LoggedRun
+from tools.corpus.mlperf_run import LoggedRun
 
 AGREES = 4 / 3
 """A rate is proved within this factor of progress: half-way, as a factor, to any other reading, which is 2 off.

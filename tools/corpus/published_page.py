@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalecurve.corpus.results_repository import MOST_PAGE_BYTES, license_of, origin, text_files
 from scalecurve.corpus.schema import NOT_STATED, CorpusError, PublishedSource
+from tools.corpus.results_repository import files, origin
 
 _HEADING = re.compile(r"#{1,6} +(.+)")
 _RULE = re.compile(r"\|?[ :|-]*---[ :|-]*")
@@ -52,15 +52,17 @@ def published_pages(
         CorpusError: there is no such page, or it cannot be read.
     """
     if path.is_file():
-        found = {path.name: _bytes_of(path)}
-        license_id, revision = NOT_STATED, NOT_STATED
-    else:
-        found = text_files(path, folder, ".md")
-        license_id, revision = license_of(path), origin(path).revision
-    if not found:
+        return PublishedSource(name, title, url, NOT_STATED, NOT_STATED), [PublishedPage(path.name, path.read_text())]
+    below = re.compile(rf"{re.escape(folder)}/[^/]*\.md")
+    pages = [
+        PublishedPage(each.rpartition("/")[2], data.decode("utf-8", "replace"))
+        for each, data in files(path, below.fullmatch)
+        if data is not None
+    ]
+    if not pages:
         raise CorpusError(f"{path}: no page in {folder}; expected a checkout or bare repository of {url}, or its page")
-    pages = [PublishedPage(each, _text(data, path, each)) for each, data in sorted(found.items())]
-    return PublishedSource(name, title, url, license_id, revision), pages
+    about = origin(path)
+    return PublishedSource(name, title, url, about.license, about.revision), pages
 
 
 def page_tables(page: PublishedPage) -> list[PageTable]:
@@ -111,20 +113,3 @@ def _cells(line: str) -> list[str]:
     if not stripped.startswith("|"):
         return []
     return [cell.strip() for cell in stripped.removeprefix("|").removesuffix("|").split("|")]
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MOST_PAGE_BYTES + 1)
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _text(data: bytes, path: Path, name: str) -> str:
-    if len(data) > MOST_PAGE_BYTES:
-        raise CorpusError(f"{path}: {name}: more than {MOST_PAGE_BYTES >> 20} MiB; expected a page of tables")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}: {name}: is no text in UTF-8; expected a Markdown page") from error

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from scalecurve.corpus.copies import without_copies
 from scalecurve.corpus.device_names import device_name
-from scalecurve.corpus.published_page import PageTable, PublishedPage, number_in, page_tables, published_pages
-from scalecurve.corpus.schema import TOKENS, Corpus, CorpusError, Imported, PublishedPoint, PublishedRun
+from scalecurve.corpus.schema import TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun
 from scalecurve.hardware.devices import devices
+from tools.corpus.imported import Imported
+from tools.corpus.published_page import PageTable, PublishedPage, number_in, page_tables, published_pages
 
 NAME = "torchtitan-benchmarks"
 _URL = "https://github.com/pytorch/torchtitan"

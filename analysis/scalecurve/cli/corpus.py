@@ -76,10 +76,7 @@ def show_(name: str, model: str | None, device: str | None, workers: int | None,
 @click.option("--submitter", metavar="NAME", help="Whose machines the bundles were measured on, such as our-cluster.")
 @output_option
 def add(file: Path, sources: tuple[Path, ...], submitter: str | None, output: str) -> None:
-    """Add SOURCES to the corpus FILE, which is made if there is none: bundles, or other corpora.
-
-    Results of MLPerf become a corpus by `scalecurve import mlperf`.
-    """
+    """Add SOURCES to the corpus FILE, which is made if there is none: bundles, or other corpora."""
     from scalecurve.corpus.copies import joined
     from scalecurve.corpus.corpus_file import write_corpus
     from scalecurve.corpus.schema import CorpusError

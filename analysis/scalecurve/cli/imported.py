@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
-from scalecurve.cli.imported_corpus import PUBLISHERS, import_corpus, published
 from scalecurve.cli.output import fail, output_option, show
 from scalecurve.importing.importer import IMPORTERS
 from scalecurve_api.problem import printable
@@ -19,13 +18,10 @@ if TYPE_CHECKING:
     from scalecurve.importing.compose import Composed
     from scalecurve.render.table import Table
 
-_FORMATS = (*IMPORTERS.names(), *PUBLISHERS)
-
-
 @click.command("import")
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--into", type=click.Path(path_type=Path), required=True, help="New bundle to write, or corpus.")
-@click.option("--format", "form", type=click.Choice(_FORMATS), help="Format of the sources.  [default: detected]")
+@click.option("--into", type=click.Path(path_type=Path), required=True, help="New bundle to write.")
+@click.option("--format", "form", type=click.Choice(IMPORTERS.names()), help="Format of the sources.  [default: detected]")
 @click.option("--name", help="Name of the experiment.  [default: the bundle's]")
 @click.option(
     "--set",
@@ -66,17 +62,7 @@ def command(
 
     SOURCES are tables (CSV, JSON) of worker counts with throughput, step time, run time or speed-up, or files of other
     tools. Nothing is guessed: a unit or a worker count that no source states is asked for.
-
-    With mlperf as the first source, the others are repositories of MLPerf results (a checkout, a bare git repository or
-    an archive), and become one corpus of published points. With llm-foundry or torchtitan-benchmarks they are checkouts
-    or bare repositories of these, or pages of them with tables.
     """
-    publisher, paths = published(sources, form)
-    if publisher:
-        if facts or columns or units or factors or ignored:
-            fail(f"--set, --column, --unit, --factor, --ignore: not for {publisher}, which states all", EXIT_INPUT)
-        import_corpus(publisher, paths, into, name, dry_run, output)
-        return
     from scalecurve.curves.doubts import NOT_CHECKED
     from scalecurve.importing.columns import Statements
     from scalecurve.importing.import_bundle import import_bundle

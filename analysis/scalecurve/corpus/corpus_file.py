@@ -135,7 +135,7 @@ def _corpus(data: bytes, place: str) -> Corpus:
 
 def _check(file: pq.ParquetFile, metadata: dict[bytes, bytes], place: str) -> None:
     if _VERSION_KEY not in metadata:
-        raise CorpusError(f"{place}: is Parquet but not a corpus; expected a file of `scalecurve import mlperf`")
+        raise CorpusError(f"{place}: is Parquet but not a corpus; expected a file of `scalecurve corpus add`")
     if (version := metadata[_VERSION_KEY].decode("utf-8", "replace")) != str(_VERSION):
         raise CorpusError(f"{place}: version {version[:20]!r} of the corpus; this ScaleCurve reads {_VERSION}")
     if not file.schema_arrow.equals(_SCHEMA):

@@ -133,12 +133,3 @@ class Corpus:
 
     sources: tuple[PublishedSource, ...]
     points: tuple[PublishedPoint, ...]
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A corpus that was read from a source; ``notes`` has a line for all that was skipped, refused or named twice."""
-
-    corpus: Corpus
-    notes: tuple[str, ...]
-    runs: int

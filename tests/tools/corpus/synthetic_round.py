@@ -1,10 +1,7 @@
-"""A round of results as the tests write it, of runs that never were: in a folder, a git repository or an archive."""
+"""A round of results as the tests write it, of runs that never were, in a git repository."""
 
-import io
 import json
 import subprocess
-import tarfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,42 +76,25 @@ def logs(
     return files
 
 
-def write_folder(root: Path, files: Mapping[str, bytes]) -> Path:
+def write_checkout(root: Path, files: Mapping[str, bytes]) -> Path:
+    """A repository with one commit."""
     for name, data in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+    return committed(root)
+
+
+def committed(root: Path) -> Path:
+    """All files of a folder as a repository with one commit."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    for command in (("init", "-q"), ("add", "-A"), (*who, "commit", "-q", "-m", "results")):
+        subprocess.run(["git", "-C", root, *command], check=True)
     return root
 
 
 def write_bare(path: Path, files: Mapping[str, bytes]) -> Path:
     """A bare repository with one commit."""
-    return bare_of(write_folder(path.parent / f"{path.name}.work", files), path)
-
-
-def bare_of(work: Path, path: Path) -> Path:
-    """A bare repository with all files of a folder."""
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    for command in (("init", "-q"), ("add", "-A"), (*who, "commit", "-q", "-m", "results")):
-        subprocess.run(["git", "-C", work, *command], check=True)
+    work = write_checkout(path.parent / f"{path.name}.work", files)
     subprocess.run(["git", "clone", "-q", "--bare", work, path], check=True)
-    return path
-
-
-def write_zip(path: Path, files: Mapping[str, bytes], inside: str = "round-main/") -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(inside + name, data)
-    return path
-
-
-def write_tar(path: Path, files: Mapping[str, bytes], inside: str = "round-main") -> Path:
-    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as archive:
-        folder = tarfile.TarInfo(inside)
-        folder.type = tarfile.DIRTYPE
-        archive.addfile(folder)
-        for name, data in files.items():
-            info = tarfile.TarInfo(f"{inside}/{name}")
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
     return path

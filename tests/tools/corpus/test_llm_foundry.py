@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.corpus.llm_foundry import import_llm_foundry
 from scalecurve.corpus.schema import TOKENS, CorpusError
-
-from .published_pages import foundry, written
+from tests.tools.corpus.published_pages import foundry, written
+from tools.corpus.llm_foundry import import_llm_foundry
 
 
 def test_a_row_is_a_point_with_all_that_it_states(tmp_path: Path):

@@ -1,49 +1,20 @@
-"""Logs become points: devices as their system states them, units by proof, copies by their runs, notes for the rest."""
+"""Logs become points: systems as they are described, units by proof, copies by their runs, notes for the rest."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from scalecurve.corpus.corpus_file import write_corpus
-from scalecurve.corpus.device_names import device_name
-from scalecurve.corpus.mlperf_points import Imported, import_results
 from scalecurve.corpus.schema import NOT_STATED, CorpusError
-from tests.analysis.corpus.synthetic_round import (
-    APACHE,
-    START,
-    log,
-    logs,
-    system,
-    write_bare,
-    write_folder,
-    write_tar,
-    write_zip,
-)  # fmt: skip
+from tests.tools.corpus.synthetic_round import APACHE, START, log, logs, system, write_checkout
+from tools.corpus.imported import Imported
+from tools.corpus.mlperf_points import import_results
 
-DEVICES = {
-    "NVIDIA H100-SXM5-80GB": "H100",
-    "NVIDIA H200-NVL-141GB": "H200_NVL",
-    "H100 NVL Tensor Core GPU (PCIe)": "H100_NVL",
-    "NVIDIA Blackwell GPU (GB200)": "GB200",
-    "NVIDIA Blackwell GPU (B200-SXM-180GB)": "B200",
-    "NVIDIA A100 - PCIe - 80 GB": "A100_PCIE",
-    "AMD Instinct MI325X 256GB HBM3E DLC": "MI325X",
-    "TPU-v5p": "TPU_V5P",
-    "AMD Radeon RX 7900 XTX": "RX_7900_XTX",
-    "NVIDIA RTX A5000": "RTX_A5000",
-    "Intel(R) Gaudi(R) 2 AI Accelerator": "GAUDI_2",
-    "NVIDIA GeForce RTX 4090": "RTX_4090",
-    "A new\x1bdevice": "A_NEW_DEVICE",
-    "": "unknown",
-}
-"""What submitters call a device → its name."""
 RESULT = "Acme/results/8xH100/llama2_70b_lora/"
 
 
 def imported(root: Path, files: dict[str, bytes]) -> Imported:
-    return import_results(write_folder(root / "round", files))
+    return import_results(write_checkout(root / "round", files))
 
 
 def test_a_point_with_its_system_and_runs(tmp_path: Path) -> None:
@@ -93,7 +64,7 @@ def test_copies_under_another_name_are_noted(tmp_path: Path) -> None:
 
 def test_a_folder_of_power_measurements_is_of_the_same_submitter(tmp_path: Path) -> None:
     files = {"LICENSE.md": APACHE, **logs(submitter="A"), **logs("other", "A-ac-power", start=START + 5000)}
-    points = import_results(write_folder(tmp_path / "round", files)).corpus.points
+    points = import_results(write_checkout(tmp_path / "round", files)).corpus.points
     assert [(point.submitter, len(point.runs)) for point in points] == [("A", 3)] * 2
 
 
@@ -116,7 +87,7 @@ def test_a_broken_log_is_skipped_and_noted(tmp_path: Path) -> None:
     "description",
     [
         b"{", b"[1]", system(nodes="many"), system(devices=0), system(nodes="-1"), system(nodes=10**9), b"\xff" * 10,
-        system(nodes=True), b"[" * 100_000,
+        system(nodes=True),
     ],
 )  # fmt: skip
 def test_a_description_without_a_device_count_is_noted(description: bytes, tmp_path: Path) -> None:
@@ -141,31 +112,6 @@ def test_a_factor_that_is_none_is_skipped(factor: object, tmp_path: Path) -> Non
     assert "scaling_factor" in read.notes[0]
 
 
-def test_control_characters_of_a_description_do_not_pass(tmp_path: Path) -> None:
-    files = logs()
-    tree = json.loads(files["Acme/systems/8xH100.json"])
-    files["Acme/systems/8xH100.json"] = json.dumps({**tree, "framework": "a\x1b[31mb" + "c" * 999}).encode()
-    software = imported(tmp_path, files).corpus.points[0].software
-    assert software.isprintable()
-    assert len(software) <= 300
-
-
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="result_"):
         imported(tmp_path, {"README.md": b""})
-
-
-def test_every_kind_of_repository_gives_the_same_bytes(tmp_path: Path) -> None:
-    files = {**logs(), **logs("16xH100", runs=1), **logs(submitter="Other", benchmark="flux1"), "LICENSE": APACHE}
-    written = set()
-    for kind, write in (("folder", write_folder), ("bare", write_bare), ("zip", write_zip), ("tar.gz", write_tar)):
-        corpus = import_results(write(tmp_path / f"round.{kind}", files)).corpus
-        source = replace(corpus.sources[0], title="", retrieved="")
-        write_corpus(replace(corpus, sources=(source,)), tmp_path / "a.corpus")
-        written.add((tmp_path / "a.corpus").read_bytes())
-    assert len(written) == 1
-
-
-@pytest.mark.parametrize("stated", DEVICES)
-def test_device_names(stated: str) -> None:
-    assert device_name(stated) == DEVICES[stated]

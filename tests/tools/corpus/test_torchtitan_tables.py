@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from scalecurve.corpus.schema import TOKENS, CorpusError
-from scalecurve.corpus.torchtitan_tables import import_torchtitan
-
-from .published_pages import TITAN, written
+from tests.tools.corpus.published_pages import TITAN, written
+from tests.tools.corpus.synthetic_round import committed
+from tools.corpus.torchtitan_tables import import_torchtitan
 
 NAME = "benchmarks/llama3_h100_202412_someone.md"
 
 
 def test_every_figure_is_a_point_and_one_of_unclear_extent_is_refused(tmp_path: Path):
     written(tmp_path / NAME, TITAN.format(memory=80))
-    imported = import_torchtitan(tmp_path)
+    imported = import_torchtitan(committed(tmp_path))
     assert not imported.notes
     assert [
         (p.benchmark, p.device, p.workers, p.global_batch, p.precision, p.sequence_length, p.rates)
@@ -34,7 +34,7 @@ def test_every_figure_is_a_point_and_one_of_unclear_extent_is_refused(tmp_path: 
 
 def test_a_device_with_other_memory_is_another_device(tmp_path: Path):
     written(tmp_path / NAME, TITAN.format(memory=96))
-    assert {point.device for point in import_torchtitan(tmp_path).corpus.points} == {"H100_96GB_HBM3"}
+    assert {point.device for point in import_torchtitan(committed(tmp_path)).corpus.points} == {"H100_96GB_HBM3"}
 
 
 def test_nodes_of_a_row_make_its_devices(tmp_path: Path):
@@ -51,7 +51,7 @@ def test_nodes_of_a_row_make_its_devices(tmp_path: Path):
 def test_a_table_without_its_model_or_devices_is_skipped_with_its_line(tmp_path: Path):
     written(tmp_path / NAME, TITAN.format(memory=80))
     written(tmp_path / "benchmarks/a.md", "| x | TPS/GPU |\n|---|---|\n| y | 5 |\n")
-    assert any("a.md, line 3" in note for note in import_torchtitan(tmp_path).notes)
+    assert any("a.md, line 3" in note for note in import_torchtitan(committed(tmp_path)).notes)
 
 
 def test_a_repository_without_such_a_table_is_refused(tmp_path: Path):

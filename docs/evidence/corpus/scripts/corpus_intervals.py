@@ -2,8 +2,8 @@
 
     python docs/evidence/corpus/scripts/corpus_intervals.py ROUND.corpus ROUND.corpus...
 
-Each file is a round, as ``scalecurve import mlperf`` writes it. *This machine*: the first three runs of a point, in the
-order of time, for the mean of the rest. *Another machine*: all submitters but one, for the one that was left out.
+Each file is a round, as ``python -m tools.corpus mlperf`` writes it. *This machine*: the first three runs of a point, in
+the order of time, for the mean of the rest. *Another machine*: all submitters but one, for the one that was left out.
 Nothing is fitted to what is held out.
 """
 

@@ -53,6 +53,7 @@ def test_the_first_touch_is_light(program: str):
             "import scalecurve_api.validation.validate",
             {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"},
         ),
+        ("from scalecurve.cli.verbs import verbs; [v.command() for v in verbs().values()]", HEAVY - {"pydantic"}),
         ("import scalecurve_worker", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
         ("import scalecurve_local", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
         ("import scalecurve.checks.validation", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),

@@ -21,7 +21,6 @@ from tests.chart import rendering
 from tests.operator.runners import runner_cases
 from tools.chart import base, job_rules, readme
 from tools.devcluster import toolchain
-from tools.lint import late_imports
 
 ROOT = Path(__file__).parents[1]
 
@@ -93,12 +92,6 @@ KINDS = (
         lambda: {job_rules.PATH: job_rules.text()},
     ),
     GeneratedFiles("chart-readme", "charts/scalecurve/values.yaml", ("charts/scalecurve/README.md",), _chart_readme),
-    GeneratedFiles(
-        "late-imports",
-        "imports inside functions of analysis/",
-        ("tools/lint/late_imports.txt",),
-        lambda: {late_imports.LIST: late_imports.text()},
-    ),
     GeneratedFiles(
         "golden-jobs",
         "tests/operator/runners/runner_cases.py and the operator's runners",

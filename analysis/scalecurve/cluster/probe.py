@@ -51,6 +51,8 @@ def candidates(
     """The ready nodes that are free for the experiment's pods, in the order of their names.
 
     Args:
+        cluster: the cluster to ask.
+        spec: the experiment whose pods the nodes must have room for.
         names: nodes to choose from; all if empty.
         workers: workers per node; by default one for each GPU, and one without GPUs.
 

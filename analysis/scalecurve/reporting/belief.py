@@ -31,9 +31,7 @@ class Belief:
 
 
 def belief(findings: Findings) -> Belief:
-    """NO for a point that does not count or records that contradict; WITH_CARE for anything that was not shown, or that
-    was measured elsewhere.
-    """
+    """NO for an invalid point or records that contradict; WITH_CARE for what was not shown, or measured elsewhere."""
     against, care = tuple(_against(findings)), tuple(_care(findings))
     sound = ONE_SESSION if _fewest_sessions(findings.bundles) <= 1 else YES
     word = NO if against else WITH_CARE if care else sound

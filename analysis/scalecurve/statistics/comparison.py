@@ -31,13 +31,14 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A point on both sides. `in_turns`: both were measured in the same session by turns. `between` is the variance of
-    the log of a session's throughput, where it is known from elsewhere."""
+    """A point on both sides."""
 
     before: Point
     after: Point
     in_turns: bool = False
+    """Both were measured in the same session by turns."""
     between: Spread | None = None
+    """Variance of the log of a session's throughput, if it is known from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,10 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Mixture:
-    """A weighted mixture of normal distributions: seconds per sample of one worker. ``leading`` names the
-    form with the most weight."""
+    """A weighted mixture of normal distributions: seconds per sample of one worker.
+
+    ``leading`` names the form with the most weight.
+    """
 
     means: Array
     sds: Array

@@ -1,8 +1,8 @@
-"""How far a plan may be run now: sessions wait for each other, precision drops repetitions that it does not need, and a
-ladder of batches ends where memory is full.
+"""How far a plan may be run now.
 
-Pure, for both engines and the analysis. It depends on results alone, which never change once a trial is terminal: so
-what was dropped stays dropped, whoever looks.
+Sessions wait for each other, precision drops repetitions that it does not need, and a ladder of batches ends where
+memory is full. Pure, for both engines and the analysis. It depends on results alone, which never change once a trial
+is terminal: so what was dropped stays dropped, whoever looks.
 """
 
 from collections.abc import Collection, Mapping

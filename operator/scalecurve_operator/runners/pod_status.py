@@ -70,7 +70,6 @@ def pods_of_job(pods: Sequence[P], job: str, uid: str | None, *, newest: bool = 
     An MPIJob's launcher and all pods of a JobSet belong to Jobs that it makes. Without the ``uid`` of a job that never
     was, labels decide.
     """
-
     children = {f"{job}{suffix}" for suffix in _CHILD_JOBS}
 
     def made(pod: Pod) -> bool:

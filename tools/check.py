@@ -57,8 +57,6 @@ CHECKS = [  # the longest first: the others fit beside them
     RepositoryCheck("structure", [sys.executable, "tools/lint/structure.py"]),
     RepositoryCheck("names", [sys.executable, "tools/lint/names.py"]),
     RepositoryCheck("wording", [sys.executable, "tools/lint/wording.py"]),
-    RepositoryCheck("plurals", [sys.executable, "tools/lint/plurals.py"]),
-    RepositoryCheck("sentences in tests", [sys.executable, "tools/lint/sentences.py"]),
     RepositoryCheck("length of lines on pages", [sys.executable, "tools/lint/pages.py"]),
     RepositoryCheck("generated files", [sys.executable, "-m", "tools.generated"]),
     RepositoryCheck("claims on pages", [sys.executable, "-m", "tools.claims", "--no-pictures"]),

@@ -56,11 +56,6 @@ def _crds() -> dict[Path, str]:
     return {folder / name: text for name, text in generate.files().items()}
 
 
-def _chart_readme() -> dict[Path, str]:
-    values = (readme.CHART / "values.yaml").read_text(encoding="utf-8")
-    return {readme.README: readme.rendered(readme.README.read_text(encoding="utf-8"), values)}
-
-
 def _golden_jobs() -> dict[Path, str]:
     folder = ROOT / "tests/operator/runners/golden"
     return {folder / f"{case}.yaml": runner_cases.spelled(case) for case in runner_cases.CASES}
@@ -91,7 +86,12 @@ KINDS = (
         ("charts/scalecurve/files/job-rules.yaml",),
         lambda: {job_rules.PATH: job_rules.text()},
     ),
-    GeneratedFiles("chart-readme", "charts/scalecurve/values.yaml", ("charts/scalecurve/README.md",), _chart_readme),
+    GeneratedFiles(
+        "chart-readme",
+        "charts/scalecurve/values.yaml",
+        ("charts/scalecurve/README.md",),
+        lambda: {readme.README: readme.text()},
+    ),
     GeneratedFiles(
         "golden-jobs",
         "tests/operator/runners/runner_cases.py and the operator's runners",

@@ -61,11 +61,9 @@ def refusal(*arguments: str) -> str:
 
 def golden(case: str) -> str:
     """The templates of a case as text, without the CRDs, which have a test of their own."""
-    command = [str(helm()), "template", "scalecurve", str(CHART), "--namespace", base.NAMESPACE]
-    command += ["--kube-version", base.KUBERNETES]
-    whole = subprocess.run([*command, *CASES[case]], check=True, capture_output=True, text=True).stdout
+    parts = base.template(helm(), *CASES[case]).split("---\n")
     return "---\n" + "---\n".join(
-        part for part in whole.split("---\n") if part.strip() and "scalecurve/templates/crds.yaml" not in part
+        part for part in parts if part.strip() and "scalecurve/templates/crds.yaml" not in part
     )
 
 

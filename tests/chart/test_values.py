@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from tests.chart.rendering import CHART, refusal
-from tools.chart.readme import MARKER, README, rendered, table, values
+from tools.chart.readme import README, text, values
 
 SOURCE = (CHART / "values.yaml").read_text(encoding="utf-8")
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
-DOCUMENTED = list(values(SOURCE))
+DOCUMENTED = {path: what for path, _, what in values(SOURCE)}
 
 BAD = [
     ("replicas=2", "replicas"),
@@ -75,24 +75,22 @@ def test_a_bad_value_is_refused_by_name(given: str, named: str) -> None:
 
 
 def test_a_line_says_what_each_value_is() -> None:
-    assert [value.path for value in DOCUMENTED if not value.text] == []
-    assert all(value.text and value.text.endswith(".") for value in DOCUMENTED)
+    assert [path for path, what in DOCUMENTED.items() if not what.endswith(".") or "|" in what] == []
 
 
 def schema_paths(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
     """Values that the schema knows, down to where values.yaml has its lines."""
-    documented = {value.path for value in DOCUMENTED}
     for name, inner in schema["properties"].items():
         path = f"{prefix}{name}"
         whole = SCHEMA["$defs"][inner["$ref"].rpartition("/")[2]] if "$ref" in inner else inner
-        if path in documented or "properties" not in whole:
+        if path in DOCUMENTED or "properties" not in whole:
             yield path
         else:
             yield from schema_paths(whole, f"{path}.")
 
 
 def test_the_schema_knows_just_the_values_that_there_are() -> None:
-    assert set(schema_paths(SCHEMA)) - {"global"} == {value.path for value in DOCUMENTED}
+    assert set(schema_paths(SCHEMA)) - {"global"} == DOCUMENTED.keys()
 
 
 def test_every_object_of_the_schema_is_closed() -> None:
@@ -106,19 +104,11 @@ def test_every_object_of_the_schema_is_closed() -> None:
     assert list(open_objects(SCHEMA, "")) == []
 
 
-def test_a_table_escapes_what_would_end_a_cell() -> None:
-    assert '| `a` | `"x\\|y"` | One \\| two. |' in table('# -- One | two.\na: "x|y"\n')
-
-
-def test_a_readme_without_its_marker_is_refused() -> None:
-    with pytest.raises(ValueError, match="is missing"):
-        rendered("# Only a title\n", SOURCE)
-    assert MARKER in README.read_text(encoding="utf-8")
+def test_what_is_above_the_table_stays() -> None:
+    assert text().startswith(README.read_text(encoding="utf-8").partition("## Values\n")[0])
 
 
 def test_a_documented_mapping_is_one_value_and_another_is_not() -> None:
-    found = {
-        value.path: value.default for value in values("# -- All.\na:\n  b: 1\nc:\n  # -- One.\n  d: [2]\n  e: x\n")
-    }
-    assert found == {"a": {"b": 1}, "c.d": [2], "c.e": "x"}
-    assert yaml.safe_load(SOURCE).keys() == {value.path.partition(".")[0] for value in DOCUMENTED}
+    found = list(values("# -- All.\na:\n  b: 1\nc:\n  # -- One.\n  d: [2]\n  e: x\n"))
+    assert found == [("a", {"b": 1}, "All."), ("c.d", [2], "One.")]
+    assert yaml.safe_load(SOURCE).keys() == {path.partition(".")[0] for path in DOCUMENTED}

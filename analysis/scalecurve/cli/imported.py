@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from scalecurve.importing.compose import Composed
     from scalecurve.render.table import Table
 
+
 @click.command("import")
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--into", type=click.Path(path_type=Path), required=True, help="New bundle to write.")
-@click.option("--format", "form", type=click.Choice(IMPORTERS.names()), help="Format of the sources.  [default: detected]")
+@click.option(
+    "--format", "form", type=click.Choice(IMPORTERS.names()), help="Format of the sources.  [default: detected]"
+)
 @click.option("--name", help="Name of the experiment.  [default: the bundle's]")
 @click.option(
     "--set",

@@ -31,12 +31,12 @@ class RepositoryOrigin:
     revision: str
 
 
-def files(path: Path, wanted: Callable[[str], object]) -> Iterator[tuple[str, bytes | None]]:
+def files(path: Path, selects: Callable[[str], object]) -> Iterator[tuple[str, bytes | None]]:
     """Read files of a repository; links are no files.
 
     Args:
         path: A checkout or a bare repository.
-        wanted: Whether a name, relative to the root, is to be read.
+        selects: Whether a name, relative to the root, is to be read.
 
     Yields:
         Name and content, in the order of the names; None for one that the clone does not have.
@@ -48,7 +48,7 @@ def files(path: Path, wanted: Callable[[str], object]) -> Iterator[tuple[str, by
     chosen = [
         (name, about.split()[2])
         for about, _, encoded in listed
-        if about.startswith(b"100") and wanted(name := encoded.decode("utf-8", "replace"))
+        if about.startswith(b"100") and selects(name := encoded.decode("utf-8", "replace"))
     ]
     with subprocess.Popen(
         _command(path, "cat-file", "--batch"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve.corpus.corpus_file import read_corpus
+from scalecurve.corpus.schema import NOT_STATED
 from tests.tools.corpus.published_pages import TITAN, foundry, written
 from tests.tools.corpus.synthetic_round import START, logs, write_bare, write_checkout
 from tools.corpus.__main__ import main
@@ -24,7 +25,7 @@ def test_a_repository_becomes_a_corpus_and_refused_units_are_counted(
     printed = capsys.readouterr().out
     assert "1 of 2" in printed
     assert "1 point: " in printed
-    assert "license not stated" in printed
+    assert NOT_STATED in printed
 
 
 def test_two_repositories_of_the_same_runs_keep_them_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ FILES = {**logs(), "LICENSE.md": APACHE, "README.md": b"hello", "Acme/benchmarks
 
 
 @pytest.mark.parametrize("write", [write_checkout, write_bare])
-def test_the_wanted_files_of_the_last_commit(write: object, tmp_path: Path) -> None:
+def test_the_selected_files_of_the_last_commit(write: object, tmp_path: Path) -> None:
     assert callable(write)
     path = write(tmp_path / "round", FILES)
     (tmp_path / "round" / "later.txt").write_text("not committed")

@@ -12,7 +12,7 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.steps import schedule
 
 # Cases are compared with each other: each takes the same steps, however slow the machine is.
-schedule.ENOUGH_S = schedule.SECTIONED_S = 1e9
+schedule.ENOUGH_S, schedule.SECTIONED_STEPS = 1e9, 1
 OUT = Path(os.environ["SCALECURVE_OUT"])
 
 

@@ -112,11 +112,7 @@ def test_a_trial_that_its_check_refuses_is_invalid(site: Path, tmp_path: Path) -
     (tmp_path / "e.yaml").write_text(text)
     ran = python(site, "-m", "scalecurve", "run", "e.yaml", "--bundle", "bundle", folder=tmp_path)
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    without = tmp_path / "without"
-    shutil.copytree(site, without)
-    (points,) = without.glob("*.dist-info/entry_points.txt")
-    points.write_text(points.read_text().replace("[scalecurve.checks]", "[other.checks]"))
-    for reader in (site, without):
+    for reader in (site, without(site, tmp_path / "without", "checks")):
         written = python(reader, "-m", "scalecurve", "report", "bundle", "--format", "md", folder=tmp_path)
         assert written.returncode == 0, written.stderr
         page = (tmp_path / "bundle" / "report" / "report.md").read_text()
@@ -149,6 +145,34 @@ def test_its_job_kind_carries_trials(site: Path, tmp_path: Path) -> None:
     assert 'spec.runner: got "JAXJob"; expected' in refused.stdout + refused.stderr
 
 
+def without(site: Path, copy: Path, group: str) -> Path:
+    """A copy of the package that registers nothing in this group."""
+    shutil.copytree(site, copy)
+    (points,) = copy.glob("*.dist-info/entry_points.txt")
+    points.write_text(points.read_text().replace(f"[scalecurve.{group}]", f"[other.{group}]"))
+    return copy
+
+
+UNRENDERED = """
+from scalecurve_operator.runners import JobRequestError, runner_for
+from scalecurve_api.spec.job_kinds import Runner
+from tests.operator.runners.runner_cases import request
+
+made = request(workers=16, runner=Runner("JAXJob"))
+try:
+    runner_for(made.spec, made.trial)
+except JobRequestError as error:
+    print(error)
+"""
+
+
+def test_a_job_kind_without_a_runner_fails_to_start(site: Path, tmp_path: Path) -> None:
+    kinds_only = without(site, tmp_path / "kinds", "runners")
+    done = python(kinds_only, "-c", UNRENDERED, folder=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("spec.runner: got JAXJob; no package of this operator renders it")
+
+
 def test_without_the_package_its_names_are_unknown(tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
     checked = python(tmp_path, "-m", "scalecurve", "validate", "e.yaml", folder=tmp_path)
@@ -168,3 +192,14 @@ def test_a_package_that_cannot_be_imported_is_named(site: Path, tmp_path: Path) 
     )
     assert message in checked.stdout + checked.stderr
     assert "no_such_module" in checked.stdout + checked.stderr
+
+
+def test_a_plot_that_cannot_be_imported_is_missing_and_named(site: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "site"
+    shutil.copytree(site, broken)
+    (broken / "scalecurve_example" / "plot.py").write_text("import no_such_module\n")
+    code = "from scalecurve.reporting.compose import all_plots; print(len(all_plots()) > 5)"
+    done = python(broken, "-c", code)
+    assert done.stdout == "True\n", done.stderr
+    assert "scalecurve.plots:example = scalecurve_example.plot" in done.stderr
+    assert "no_such_module" in done.stderr

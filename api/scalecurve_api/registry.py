@@ -71,10 +71,6 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self._own or name in self._installed)
 
-    def all(self) -> list[T]:
-        """Every entry in the order of the names. Raises RegistryError where a package cannot be loaded."""
-        return [self.get(name) for name in self.names()]
-
     def loadable(self) -> dict[str, T]:
         """Every entry that can be loaded; each of the others is a warning."""
         entries = {}

@@ -24,7 +24,7 @@ MODULES_OF_PLOTS: Registry[ModuleType] = Registry("scalecurve.plots", "module of
 
 def all_sections() -> list[SectionSource]:
     """Every section in order."""
-    MODULES_OF_SECTIONS.all()
+    MODULES_OF_SECTIONS.loadable()
     return sorted(SECTIONS.values(), key=lambda source: (source.order, source.name))
 
 
@@ -34,7 +34,7 @@ def all_plots() -> list[PlotSource]:
     package = importlib.import_module("scalecurve.reporting.plots")
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-    MODULES_OF_PLOTS.all()
+    MODULES_OF_PLOTS.loadable()
     for source in PLOTS.values():
         if source.section not in names:
             near = did_you_mean(source.section, names)

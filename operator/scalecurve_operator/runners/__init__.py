@@ -24,5 +24,10 @@ RUNNERS: dict[str, RunnerKind] = Registry(
 
 
 def runner_for(spec: ExperimentSpec, trial: TrialSpec) -> RunnerKind:
-    """The trial's runner: its own, the experiment's, or the default."""
-    return RUNNERS[trial.runner or spec.runner or DEFAULT_RUNNER]
+    """The trial's runner: its own, the experiment's, or the default; JobRequestError if no package here renders it."""
+    kind = trial.runner or spec.runner or DEFAULT_RUNNER
+    if kind not in RUNNERS:
+        raise JobRequestError(
+            f"spec.runner: got {kind}; no package of this operator renders it, by the entry point scalecurve.runners:{kind}"
+        )
+    return RUNNERS[kind]

@@ -60,6 +60,7 @@ PROCESSES = (
     "tests/operator/reconcile/test_collect.py",
     "tests/operator/reconcile/test_hostile_records.py",
     "tests/operator/reconcile/test_judge_process.py",
+    "tests/test_ci_run.py",
     "tests/test_second_look.py",
     "tests/test_plugin_package.py",
     "tests/worker/collectives/test_nccl_tests.py",
@@ -113,6 +114,7 @@ LONGEST = (
     "tests/worker/torch/test_strategies.py",
     "tests/worker/launch/test_pod.py",
     "tests/worker/torch/test_equal_losses.py",
+    "tests/cluster/test_operator_kills.py",
 )
 """How the paths of the tests begin that come first: at the end one of two lanes would wait for them."""
 QUICK_TOOLS = frozenset(["apt-get", "fc-list", "git", "ldconfig", "nvidia-smi", "pip", "sha256sum", "ssh-keygen"])

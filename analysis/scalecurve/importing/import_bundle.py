@@ -24,6 +24,57 @@ from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.registry import RegistryError
 from scalecurve_api.spec.experiment import ScalingExperiment
 
+_HEAD = 1 << 20
+_NOTHING = Statements()
+
+
+def import_bundle(
+    sources: Sequence[str | os.PathLike[str]],
+    into: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    file_format: str | None = None,
+    statements: Statements | Sequence[Statements] = _NOTHING,
+    dry_run: bool = False,
+) -> Composed:
+    """Make a bundle of numbers that were measured elsewhere.
+
+    Args:
+        sources: Files or folders with the numbers.
+        into: Folder of the new bundle.
+        name: Name of the experiment; the bundle's by default.
+        file_format: Format of the sources; recognized by default.
+        statements: What the sources do not say themselves: one for all of them, or one for each.
+        dry_run: Write nothing.
+
+    Returns:
+        What was read, and the experiment made of it.
+
+    Raises:
+        SourceError: for what cannot be imported.
+        OSError: when the bundle cannot be written.
+    """
+    bundle, paths = Path(into), [Path(source) for source in sources]
+    each = [statements] * len(paths) if isinstance(statements, Statements) else statements
+    refuse_unless_empty(bundle)
+    readings: list[Reading] = []
+    formats: dict[str, str] = {}
+    units: list[str] = []
+    for path, stated in zip(paths, each, strict=True):
+        formats[str(path)], importer = importer_of(path, file_format)
+        readings += importer.read(path, stated)
+        units += importer.units(path, stated)
+    composed = compose(_name(name or bundle.resolve().name), readings)
+    composed = replace(composed, formats=formats, units=tuple(dict.fromkeys(units)))
+    if not dry_run:
+        write_bundle(bundle, composed, paths)
+    return composed
+
+
+def _name(text: str) -> str:
+    """A name for the experiment, of the letters that one may have."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "imported"
+
 
 def refuse_unless_empty(bundle: Path) -> None:
     """Raises SourceError when something is at the place of the bundle."""
@@ -76,9 +127,6 @@ def _digests(sources: Sequence[Path]) -> dict[str, str]:
     return digests
 
 
-_HEAD = 1 << 20
-
-
 def format_of(path: Path) -> str:
     """The format of a source: the first that recognizes it, an installed package's before the project's own.
 
@@ -116,54 +164,3 @@ def _tried() -> Iterator[tuple[str, Importer]]:
             yield name, IMPORTERS.get(name)
         except RegistryError as error:  # of another package: the others still read what is theirs
             warnings.warn(str(error), stacklevel=2)
-
-
-_NOTHING = Statements()
-
-
-def import_bundle(
-    sources: Sequence[str | os.PathLike[str]],
-    into: str | os.PathLike[str],
-    *,
-    name: str | None = None,
-    file_format: str | None = None,
-    statements: Statements | Sequence[Statements] = _NOTHING,
-    dry_run: bool = False,
-) -> Composed:
-    """Make a bundle of numbers that were measured elsewhere.
-
-    Args:
-        sources: Files or folders with the numbers.
-        into: Folder of the new bundle.
-        name: Name of the experiment; the bundle's by default.
-        file_format: Format of the sources; recognized by default.
-        statements: What the sources do not say themselves: one for all of them, or one for each.
-        dry_run: Write nothing.
-
-    Returns:
-        What was read, and the experiment made of it.
-
-    Raises:
-        SourceError: for what cannot be imported.
-        OSError: when the bundle cannot be written.
-    """
-    bundle, paths = Path(into), [Path(source) for source in sources]
-    each = [statements] * len(paths) if isinstance(statements, Statements) else statements
-    refuse_unless_empty(bundle)
-    readings: list[Reading] = []
-    formats: dict[str, str] = {}
-    units: list[str] = []
-    for path, stated in zip(paths, each, strict=True):
-        formats[str(path)], importer = importer_of(path, file_format)
-        readings += importer.read(path, stated)
-        units += importer.units(path, stated)
-    composed = compose(_name(name or bundle.resolve().name), readings)
-    composed = replace(composed, formats=formats, units=tuple(dict.fromkeys(units)))
-    if not dry_run:
-        write_bundle(bundle, composed, paths)
-    return composed
-
-
-def _name(text: str) -> str:
-    """A name for the experiment, of the letters that one may have."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "imported"

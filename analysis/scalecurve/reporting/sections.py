@@ -29,6 +29,93 @@ from scalecurve_api.text import count, spell_value
 _SHOWN = ((0.05, "5 %", "p5"), (0.5, "Median", "median"), (0.95, "95 %", "p95"), (0.99, "99 %", "p99"))
 
 
+def _measured(findings: Findings) -> bool:
+    return any(series.measured for series in findings.scaling.series)
+
+
+def _scaling(findings: Findings) -> Body:
+    table = scaling_table(findings.curves)
+    ladders = largest_batch_table(findings.bundles)
+    tables = (side_by_side_table(findings.curves), table, batch_table(findings.costs), ladders)
+    return Body(tables, title=table.title, sentences=tuple(largest_in_words(findings.bundles)))
+
+
+def _axes(findings: Findings) -> Body:
+    results = findings.once(axis_results)
+    return Body((axis_table(results),), sentences=tuple(best_of(results)))
+
+
+def _layouts(findings: Findings) -> Body:
+    results = findings.once(layout_results)
+    return Body((layout_table(results),), sentences=tuple(best_in_words(results)))
+
+
+def _search(findings: Findings) -> Body:
+    found = [(bundle.label, bundle.search) for bundle in findings.bundles if bundle.search is not None]
+    several = len(findings.bundles) > 1
+    lines = [f"{label}: {line}" if several else line for label, record in found for line in search_in_words(record)]
+    return Body(tuple(search_table(record) for _, record in found), sentences=tuple(lines))
+
+
+def _time(findings: Findings) -> Body:
+    if not _measured(findings):
+        return Body()
+    sent = wire_table(findings.curves, findings.bundles, findings.allreduce)
+    per_epoch = epoch_split_table(findings.costs)
+    return Body((split_table(findings.curves), per_epoch, sent, step_table(findings.measured, findings.digests)))
+
+
+def _traces(findings: Findings) -> Body:
+    return Body(tuple(trace_tables(traced_points(findings.bundles))))
+
+
+def _pipelines(findings: Findings) -> Body:
+    results = pipelines(findings.bundles)
+    return Body((pipeline_table(results),), sentences=tuple(uneven_stages(results)))
+
+
+def _left_out(findings: Findings) -> Body:
+    return Body((excluded_table(findings.scaling), problem_table(findings.scaling, findings.digests.problems)))
+
+
+def _environment(findings: Findings) -> Body:
+    return Body((check_table(findings.bundles), environment_table(environment(findings.bundles))))
+
+
+_SECTIONS: tuple[tuple[str, str, str, int, Callable[[Findings], Body]], ...] = (
+    ("scale", "scaling", "Scaling", 10, _scaling),
+    ("scale", "axes", "Along each axis", 15, _axes),
+    ("scale", "layouts", "Best layout", 16, _layouts),
+    ("scale", "search", "Search", 17, _search),
+    ("scale", "among-published", "Among published systems", 18, published_section),
+    ("bend", "time", "Where the time goes", 20, _time),
+    ("bend", "pipelines", "Pipelines", 25, _pipelines),
+    ("bend", "traces", "Traced steps", 27, _traces),
+    ("cost", "cost", "Time and cost", 30, lambda f: Body((f.costs.table(),) if _measured(f) and f.costs.known else ())),
+    ("train", "accuracy", "Training to accuracy", 40, lambda f: Body(f.training.of_accuracy())),
+    ("train", "training-axes", "Training along each axis", 45, lambda f: Body(f.training.of_axes())),
+    ("train", "against-workers", "Accuracy against workers", 50, lambda f: Body(f.training.of_workers())),
+    ("train", "data", "Data", 60, lambda f: Body(f.training.of_data())),
+    ("train", "noise-scale", "Gradient noise scale", 70, lambda f: Body(f.training.of_noise())),
+    ("train", "quantization", "Quantization", 80, lambda f: Body(f.training.of_quantization())),
+    ("bend", "allreduce", "All-reduce", 120, lambda f: Body((f.allreduce.table(),))),
+    (
+        "bend",
+        "collectives",
+        "Collectives",
+        125,
+        lambda f: Body((f.collectives.table(),) if f.collectives.results else ()),
+    ),
+    ("bend", "diagnosis", "Diagnosis", 140, lambda f: Body(always=(f.diagnosis.table(),) if f.digests.rows else ())),
+    ("believe", "trials", "Trials", 145, lambda f: Body((trial_table(f.bundles),))),
+    ("believe", "left-out", "Excluded trials and files", 150, _left_out),
+    ("believe", "comparability", "Comparability", 160, lambda f: Body((difference_table(f.differences),))),
+    ("believe", "environment", "Environment", 170, _environment),
+)
+for _question, _name, _title, _order, _body in _SECTIONS:
+    section(_name, _title, order=_order, question=_question)(_body)
+
+
 def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
     """One row per point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
     columns = (
@@ -116,90 +203,3 @@ def _fits(bundle: Bundle) -> list[LargestFit]:
 def _program(fit: LargestFit) -> str:
     others = [f"{name}={spell_value(value)}" for name, value in fit.point.axes.items() if name != LADDER_AXIS]
     return " ".join([fit.point.mode.value, *others])
-
-
-def _measured(findings: Findings) -> bool:
-    return any(series.measured for series in findings.scaling.series)
-
-
-def _scaling(findings: Findings) -> Body:
-    table = scaling_table(findings.curves)
-    ladders = largest_batch_table(findings.bundles)
-    tables = (side_by_side_table(findings.curves), table, batch_table(findings.costs), ladders)
-    return Body(tables, title=table.title, sentences=tuple(largest_in_words(findings.bundles)))
-
-
-def _axes(findings: Findings) -> Body:
-    results = findings.once(axis_results)
-    return Body((axis_table(results),), sentences=tuple(best_of(results)))
-
-
-def _layouts(findings: Findings) -> Body:
-    results = findings.once(layout_results)
-    return Body((layout_table(results),), sentences=tuple(best_in_words(results)))
-
-
-def _search(findings: Findings) -> Body:
-    found = [(bundle.label, bundle.search) for bundle in findings.bundles if bundle.search is not None]
-    several = len(findings.bundles) > 1
-    lines = [f"{label}: {line}" if several else line for label, record in found for line in search_in_words(record)]
-    return Body(tuple(search_table(record) for _, record in found), sentences=tuple(lines))
-
-
-def _time(findings: Findings) -> Body:
-    if not _measured(findings):
-        return Body()
-    sent = wire_table(findings.curves, findings.bundles, findings.allreduce)
-    per_epoch = epoch_split_table(findings.costs)
-    return Body((split_table(findings.curves), per_epoch, sent, step_table(findings.measured, findings.digests)))
-
-
-def _traces(findings: Findings) -> Body:
-    return Body(tuple(trace_tables(traced_points(findings.bundles))))
-
-
-def _pipelines(findings: Findings) -> Body:
-    results = pipelines(findings.bundles)
-    return Body((pipeline_table(results),), sentences=tuple(uneven_stages(results)))
-
-
-def _left_out(findings: Findings) -> Body:
-    return Body((excluded_table(findings.scaling), problem_table(findings.scaling, findings.digests.problems)))
-
-
-def _environment(findings: Findings) -> Body:
-    return Body((check_table(findings.bundles), environment_table(environment(findings.bundles))))
-
-
-_SECTIONS: tuple[tuple[str, str, str, int, Callable[[Findings], Body]], ...] = (
-    ("scale", "scaling", "Scaling", 10, _scaling),
-    ("scale", "axes", "Along each axis", 15, _axes),
-    ("scale", "layouts", "Best layout", 16, _layouts),
-    ("scale", "search", "Search", 17, _search),
-    ("scale", "among-published", "Among published systems", 18, published_section),
-    ("bend", "time", "Where the time goes", 20, _time),
-    ("bend", "pipelines", "Pipelines", 25, _pipelines),
-    ("bend", "traces", "Traced steps", 27, _traces),
-    ("cost", "cost", "Time and cost", 30, lambda f: Body((f.costs.table(),) if _measured(f) and f.costs.known else ())),
-    ("train", "accuracy", "Training to accuracy", 40, lambda f: Body(f.training.of_accuracy())),
-    ("train", "training-axes", "Training along each axis", 45, lambda f: Body(f.training.of_axes())),
-    ("train", "against-workers", "Accuracy against workers", 50, lambda f: Body(f.training.of_workers())),
-    ("train", "data", "Data", 60, lambda f: Body(f.training.of_data())),
-    ("train", "noise-scale", "Gradient noise scale", 70, lambda f: Body(f.training.of_noise())),
-    ("train", "quantization", "Quantization", 80, lambda f: Body(f.training.of_quantization())),
-    ("bend", "allreduce", "All-reduce", 120, lambda f: Body((f.allreduce.table(),))),
-    (
-        "bend",
-        "collectives",
-        "Collectives",
-        125,
-        lambda f: Body((f.collectives.table(),) if f.collectives.results else ()),
-    ),
-    ("bend", "diagnosis", "Diagnosis", 140, lambda f: Body(always=(f.diagnosis.table(),) if f.digests.rows else ())),
-    ("believe", "trials", "Trials", 145, lambda f: Body((trial_table(f.bundles),))),
-    ("believe", "left-out", "Excluded trials and files", 150, _left_out),
-    ("believe", "comparability", "Comparability", 160, lambda f: Body((difference_table(f.differences),))),
-    ("believe", "environment", "Environment", 170, _environment),
-)
-for _question, _name, _title, _order, _body in _SECTIONS:
-    section(_name, _title, order=_order, question=_question)(_body)

@@ -18,7 +18,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .PHONY: help
-help:  ## list the targets
+help:
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
 
 $(VENV)/bin/python:
@@ -46,14 +46,14 @@ $(DEV): $(RUNTIME) locks/dev.txt
 	@touch $@
 
 .PHONY: install
-install: $(RUNTIME)  ## create .venv/ with everything a run and a report need
+install: $(RUNTIME)  ## create .venv/ with what a run and a report need
 
 .PHONY: quickstart
-quickstart: $(RUNTIME)  ## run a real experiment on this machine and write its report
+quickstart: $(RUNTIME)  ## run a real experiment here and write its report
 	@$(BIN)/scalecurve quickstart --into $(RESULTS)
 
 .PHONY: horovod
-horovod: $(RUNTIME)  ## build Horovod for the torch and TensorFlow in .venv, and install it (4 minutes; CMake, g++)
+horovod: $(RUNTIME)  ## build and install Horovod (4 minutes; CMake, g++)
 	@$(call install,mpi)
 	@$(BIN)/python -m tools.images.horovod_wheel --install
 
@@ -66,7 +66,7 @@ FRAMEWORKS := $(VENV)/.frameworks
 GATE_TOOLS := etcd k8s kwok helm mpi-operator-crds training-operator-crds jobset-crds
 SUITES := benchmarks or cluster or nodes or frameworks or integrations or repository
 .PHONY: test
-test: $(DEV)  ## the tests for a change, 16 minutes: all packages, real processes, the operator on a control plane (Go)
+test: $(DEV)  ## the tests for a change (15 minutes; Go)
 	@nice -n 19 $(BIN)/python -m tools.devcluster.toolchain $(GATE_TOOLS) >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
 	$(PYTEST) --dist loadfile -m 'not (processes or $(SUITES))' $(PYTEST_ARGS) || status=$$?; \
 	wait $$building || cat $(VENV)/toolchain.log; \
@@ -74,19 +74,19 @@ test: $(DEV)  ## the tests for a change, 16 minutes: all packages, real processe
 	$(PYTEST) -n 0 --dist no -m alone $(PYTEST_ARGS) || status=$$?; exit $$status
 
 .PHONY: test-nightly
-test-nightly: $(DEV)  ## tests of properties, with new examples and ten times as many (5 minutes)
+test-nightly: $(DEV)  ## tests of properties, with ten times as many examples
 	@SCALECURVE_HYPOTHESIS=nightly $(PYTEST) --dist loadfile -m 'hypothesis and not (processes or $(SUITES))' $(PYTEST_ARGS)
 
 .PHONY: test-benchmarks
-test-benchmarks: $(DEV)  ## every program of benchmarks/ in its smallest form (2 minutes)
+test-benchmarks: $(DEV)  ## benchmarks/ in their smallest form (2 minutes)
 	@$(PYTEST) -n 2 -m benchmarks tests/benchmarks $(PYTEST_ARGS)
 
 .PHONY: test-cluster
-test-cluster: $(DEV) cluster-tools  ## tests on a real control plane with simulated pods: operator, verbs, Prometheus, linters (Go)
+test-cluster: $(DEV) cluster-tools  ## operator and verbs on a control plane (25 min; Go)
 	@$(PYTEST) --dist loadfile -m cluster $(PYTEST_ARGS)
 
 .PHONY: test-nodes
-test-nodes: $(DEV) cluster-tools node-tools  ## tests on real nodes and in images (root, Go; first: make images)
+test-nodes: $(DEV) cluster-tools node-tools  ## on real nodes, in images (root, Go; make images)
 	@$(PYTEST) -n 0 --dist no -m nodes $(PYTEST_ARGS)
 
 $(FRAMEWORKS): $(DEV) locks/tensorflow.txt
@@ -94,7 +94,7 @@ $(FRAMEWORKS): $(DEV) locks/tensorflow.txt
 	@touch $@
 
 .PHONY: test-frameworks
-test-frameworks: $(FRAMEWORKS)  ## tests with TensorFlow, and with Horovod if it can be built
+test-frameworks: $(FRAMEWORKS)  ## tests with TensorFlow and Horovod
 	@$(BIN)/python -m tools.images.horovod_wheel --install $(HOROVOD_ARGS) || [ $$? -eq 3 ]
 	@$(PYTEST) -n 0 --dist no -m frameworks $(PYTEST_ARGS)
 
@@ -104,35 +104,37 @@ $(INTEGRATIONS): $(FRAMEWORKS) locks/integrations.txt
 	@touch $@
 
 .PHONY: test-integrations
-test-integrations: $(INTEGRATIONS)  ## tests with Transformers, Lightning, Accelerate, Keras and DeepSpeed
+test-integrations: $(INTEGRATIONS)  ## tests with Transformers, Lightning, DeepSpeed, ...
 	@$(PYTEST) -n 0 --dist no -m integrations $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all:  ## all tests: test, test-benchmarks, test-cluster, test-frameworks, test-integrations, test-nodes
+test-all:  ## all of these tests
 	@status=0; for suite in test test-benchmarks test-cluster test-frameworks test-integrations test-nodes; do $(MAKE) $$suite || status=$$?; done; exit $$status
 
+# Build what `make cluster` runs, once: etcd, Kubernetes, job operators (20 minutes, Go).
 .PHONY: cluster-tools
-cluster-tools: $(VENV)/bin/python  ## build what `make cluster` runs, once: etcd, Kubernetes, job operators (20 minutes, Go)
+cluster-tools: $(VENV)/bin/python
 	@$(BIN)/python -m tools.devcluster.toolchain || [ $$? -eq 3 ]
 
 .PHONY: cluster
-cluster: $(DEV) cluster-tools  ## run a Kubernetes API with job operators and fake GPU nodes on this machine, until Ctrl-C
+cluster: $(DEV) cluster-tools  ## a Kubernetes API with fake GPU nodes, until Ctrl-C
 	@$(BIN)/python -m tools.devcluster.tier up
 
 IMAGES ?=
 IMAGE_ARGS ?=
 .PHONY: images
-images: $(VENV)/bin/python  ## build container images, all or IMAGES="operator worker-mpi" (root, buildah)
+images: $(VENV)/bin/python  ## container images [IMAGES="operator"] (root, buildah)
 	@$(BIN)/python -m tools.images.build $(IMAGE_ARGS) $(IMAGES)
 
+# Build and install what real nodes need: kubelet, containerd, runc and more (root, Debian).
 .PHONY: node-tools
-node-tools: $(VENV)/bin/python  ## build and install what real nodes need: kubelet, containerd, runc and more (root, Debian)
+node-tools: $(VENV)/bin/python
 	@$(BIN)/python -m tools.devcluster.nodes.machine install
 	@$(BIN)/python -m tools.devcluster.toolchain etcd k8s mpi-operator training-operator helm \
 	    node containerd cni-plugins coredns pause >&2 || [ $$? -eq 3 ]
 
 .PHONY: cluster-up
-cluster-up: node-tools  ## start a cluster with real nodes in the background: [NODES=2] [IMAGES="worker-mpi other.tar"]
+cluster-up: node-tools  ## a cluster of real nodes [NODES=2] [IMAGES=worker-mpi]
 	@$(BIN)/python -m tools.devcluster.nodes.standing up --nodes $(or $(NODES),2) $(IMAGES)
 
 CLUSTER_CLI := $(VENV)/.cluster
@@ -141,7 +143,7 @@ $(CLUSTER_CLI): $(VENV)/bin/python pyproject.toml locks/cluster.txt
 	@touch $@
 
 .PHONY: cluster-quickstart
-cluster-quickstart: $(CLUSTER_CLI)  ## from a clone to a report from real pods on two nodes: [EXPERIMENT=file] [KEEP=1] (root, Go)
+cluster-quickstart: $(CLUSTER_CLI)  ## from a clone to a report from real pods [KEEP=1]
 	@$(BIN)/python -m tools.devcluster.nodes.quickstart $(EXPERIMENT) $(if $(KEEP),--keep)
 
 .PHONY: cluster-down
@@ -149,11 +151,11 @@ cluster-down: $(VENV)/bin/python  ## stop that cluster, and clean up after a kil
 	@$(BIN)/python -m tools.devcluster.nodes.standing down
 
 .PHONY: check
-check: $(DEV)  ## every cheap check, 1 minute: format, lint, types, one-way imports, structure, pages, generated files, workflows
+check: $(DEV)  ## every cheap check (1 minute)
 	@$(BIN)/python -m tools.check
 
 .PHONY: fix
-fix: $(DEV)  ## repair what a machine can: format, claims and long lines of pages, generated files
+fix: $(DEV)  ## repair what a machine can repair
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/python -m tools.claims --write --no-pictures || true
@@ -161,17 +163,18 @@ fix: $(DEV)  ## repair what a machine can: format, claims and long lines of page
 	@$(BIN)/python -m tools.generated --write
 
 .PHONY: claims
-claims: $(DEV)  ## compute every number on the pages and draw every picture again, from bundles; name what differs
+claims: $(DEV)  ## compute every number and picture of the pages again
 	@$(BIN)/python -m tools.claims
 
 .PHONY: bench
-bench: $(DEV)  ## benchmarks without GPU: harness cost, interval coverage, errors of predictions
+bench: $(DEV)  ## benchmarks that need no GPU
 	@$(BIN)/python -m benchmarks.harness_cost
 	@$(BIN)/python -m benchmarks.coverage
 	@$(BIN)/python -m benchmarks.prediction
 
+# Kill and resume 200 runs at random moments.
 .PHONY: soak
-soak: $(DEV)  ## kill and resume 200 runs at random moments
+soak: $(DEV)
 	@$(BIN)/python -m benchmarks.soak
 
 DOCS := $(VENV)/.docs
@@ -180,24 +183,27 @@ $(DOCS): $(VENV)/bin/python pyproject.toml locks/docs.txt
 	@touch $@
 
 .PHONY: docs
-docs: $(DOCS)  ## build the documentation site into site/, strictly (`.venv/bin/python -m mkdocs serve` while you write)
+docs: $(DOCS)  ## build the documentation site into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 .PHONY: dist
-dist: $(VENV)/bin/python  ## build wheel, sdist, chart package and their digests into dist/ (Go)
+dist: $(VENV)/bin/python  ## wheel, sdist, chart and digests into dist/ (Go)
 	@$(BIN)/python -m tools.release.dist
 
+# `make dist` plus image archives, then try them: quickstart, chart in a fresh control plane.
 .PHONY: release-dry-run
-release-dry-run: $(DEV)  ## the same plus image archives, then try them: quickstart, chart in a fresh control plane
+release-dry-run: $(DEV)
 	@$(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm
 	@$(BIN)/python -m tools.release.dry_run
 
+# Generate the CRDs, the chart's rules for jobs, and docs/reference/experiment.md from the models.
 .PHONY: crds
-crds: $(DEV)  ## generate the CRDs, the chart's rules for jobs, and docs/reference/experiment.md from the models
+crds: $(DEV)
 	@$(BIN)/python -m tools.generated --write crds experiment-reference job-rules
 
+# Generate what depends on the chart: its README, the kustomize base, the golden templates (Go).
 .PHONY: chart
-chart: crds  ## generate what depends on the chart: its README, the kustomize base, the golden templates (Go)
+chart: crds
 	@$(BIN)/python -m tools.devcluster.toolchain helm
 	@$(BIN)/python -m tools.generated --write chart-readme kustomize-base golden-templates
 
@@ -210,7 +216,8 @@ SHARED := jinja2|markupsafe|typing-extensions
 WITHOUT_TORCH := $$(sed -E 's/==.*//' constraints-torch.txt | sort -u | grep -vE '^($(SHARED))$$$$' | sed 's/^/--no-emit-package /')
 
 .PHONY: lock
-lock: $(VENV)/bin/python  ## resolve constraints*.txt and locks/ again, for Python 3.11 to 3.13
+# Resolve constraints*.txt and locks/ again, for Python 3.11 to 3.13.
+lock: $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet uv
 	@echo 'torch==2.14.*' | $(LOCK) - --output-file constraints-torch.txt
 	@$(LOCK) pyproject.toml --extra torch --extra dev --extra docs --constraint constraints-torch.txt \

@@ -170,7 +170,7 @@ def test_a_job_kind_without_a_runner_fails_to_start(site: Path, tmp_path: Path) 
     kinds_only = without(site, tmp_path / "kinds", "runners")
     done = python(kinds_only, "-c", UNRENDERED, folder=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("spec.runner: got JAXJob; no package of this operator renders it")
+    assert done.stdout.startswith("spec.runner: got JAXJob; no package renders it")
 
 
 def test_without_the_package_its_names_are_unknown(tmp_path: Path) -> None:

@@ -28,6 +28,6 @@ def runner_for(spec: ExperimentSpec, trial: TrialSpec) -> RunnerKind:
     kind = trial.runner or spec.runner or DEFAULT_RUNNER
     if kind not in RUNNERS:
         raise JobRequestError(
-            f"spec.runner: got {kind}; no package of this operator renders it, by the entry point scalecurve.runners:{kind}"
+            f"spec.runner: got {kind}; no package renders it, by an entry point scalecurve.runners:{kind}"
         )
     return RUNNERS[kind]

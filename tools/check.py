@@ -27,8 +27,6 @@ REPOSITORY = (
     "tests/test_locks.py",
     "tests/test_project.py",
     "tests/analysis/test_studies.py",
-    "tests/analysis/test_study_pages.py",
-    "tests/api/crds",
     "tests/chart/test_job_rules.py",
     "tests/images/test_containerfiles.py",
     "tests/images/test_recipe.py",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import median
 
 from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries
@@ -127,6 +128,7 @@ def nearest(measured: OwnPoint, corpus: Corpus) -> str:
     )
 
 
+@cache
 def published_name(model: str) -> str:
     """Name a model as the corpus compares it: without case and punctuation, and alike in every round.
 

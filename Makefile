@@ -64,7 +64,7 @@ FRAMEWORKS := $(VENV)/.frameworks
 # watch a terminal or the load, and those on a control plane: the chart's, and those of the suite `cluster` that
 # tests/conftest.py lists as GATE. Of the job operators these need the CRDs, not the builds of seven minutes.
 GATE_TOOLS := etcd k8s kwok helm mpi-operator-crds training-operator-crds jobset-crds
-SUITES := benchmarks or cluster or nodes or frameworks or integrations or repository
+SUITES := benchmarks or cluster or nodes or frameworks or integrations or layouts or repository
 .PHONY: test
 test: $(DEV)  ## the tests for a change (15 minutes; Go)
 	@nice -n 19 $(BIN)/python -m tools.devcluster.toolchain $(GATE_TOOLS) >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
@@ -80,6 +80,10 @@ test-nightly: $(DEV)  ## tests of properties, with ten times as many examples
 .PHONY: test-benchmarks
 test-benchmarks: $(DEV)  ## benchmarks/ in their smallest form (2 minutes)
 	@$(PYTEST) -n 2 -m benchmarks tests/benchmarks $(PYTEST_ARGS)
+
+.PHONY: test-layouts
+test-layouts: $(DEV)  ## tests of tensor, pipeline, context, expert parallelism
+	@$(PYTEST) -n 2 --dist loadfile -m layouts $(PYTEST_ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(DEV) cluster-tools  ## operator and verbs on a control plane (25 min; Go)
@@ -109,7 +113,7 @@ test-integrations: $(INTEGRATIONS)  ## tests with Transformers, Lightning, DeepS
 
 .PHONY: test-all
 test-all:  ## all of these tests
-	@status=0; for suite in test test-benchmarks test-cluster test-frameworks test-integrations test-nodes; do $(MAKE) $$suite || status=$$?; done; exit $$status
+	@status=0; for suite in test test-benchmarks test-layouts test-cluster test-frameworks test-integrations test-nodes; do $(MAKE) $$suite || status=$$?; done; exit $$status
 
 # Build what `make cluster` runs, once: etcd, Kubernetes, job operators (20 minutes, Go).
 .PHONY: cluster-tools

@@ -26,6 +26,7 @@ SUITES = {
     "tests/images/test_archive": "nodes",
     "tests/images/test_built_images.py": "nodes",
     "tests/nodes/": "nodes",
+    "tests/worker/extras/layouts/": "layouts",
     "tests/worker/tensorflow/": "frameworks",
     "tests/worker/extras/horovod/": "frameworks",
     "tests/worker/integrations/real/": "integrations",
@@ -110,7 +111,6 @@ GATE = (
 quick and steady ones that need no job operator, for these take seven minutes to build. The control plane of
 tests/cluster lives to the end of the run, so they come last: there is one at a time."""
 LONGEST = (
-    "tests/worker/extras/layouts/",
     "tests/worker/torch/test_strategies.py",
     "tests/worker/launch/test_pod.py",
     "tests/worker/torch/test_equal_losses.py",

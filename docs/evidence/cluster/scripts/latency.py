@@ -1,5 +1,8 @@
 """Where the time of a trial goes that no step needs: from its turn to its first measured step, and on to the next.
 
+    make cluster-quickstart KEEP=1; export KUBECONFIG=...
+    python docs/evidence/cluster/scripts/latency.py EXPERIMENT.yaml FOLDER    applies it in `bench`, pulls into FOLDER
+
 Each row is one trial, in seconds, in the order in which the parts follow one another:
 
     operator     the turn is known -> its job is created: from `kubectl apply`, or from the end of the trial before
@@ -16,14 +19,22 @@ Each row is one trial, in seconds, in the order in which the parts follow one an
 """
 
 import itertools
+import json
 import statistics
+import subprocess
+import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+from moments import Moment, Moments
+from stages import Stages
+
 from scalecurve.bundle.open import open_bundle
 from scalecurve_api.record.trial_record import TrialRecord
-from tools.devcluster.nodes.moments import Moment, Moments
+from tools.devcluster.nodes.existing import ExistingCluster
 
 Row = dict[str, Any]
 
@@ -141,3 +152,26 @@ def _job_ended(body: Row) -> bool:
         each["type"] in ("Complete", "SuccessCriteriaMet", "Succeeded") and each["status"] == "True"
         for each in conditions
     )
+
+
+def main(experiment: Path, into: Path) -> int:
+    """As `cluster-quickstart` measured it; 0 when every trial succeeded."""
+    name = yaml.safe_load(experiment.read_text())["metadata"]["name"]
+    where, command = ["-n", "bench"], Path(sys.executable).with_name("scalecurve")
+    stages = Stages()
+    with ExistingCluster() as cluster, Moments(cluster.rest) as moments:
+        time.sleep(1)  # until the watches are there
+        with stages("experiment"):
+            applied_at = time.time()
+            cluster.kubectl("apply", *where, "-f", str(experiment))
+            ended = subprocess.run([command, "watch", name, *where], check=False).returncode
+    with stages("report"):
+        subprocess.run([command, "report", name, *where, "--into", into], check=True)
+    rows = breakdown(moments, "bench", name, into, applied_at)
+    print(stages.table(), table(rows), sep="\n")
+    (into / "cluster.json").write_text(json.dumps({"trials": rows, "summary": summary(rows)}, indent=1))
+    return ended
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

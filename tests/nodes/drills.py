@@ -17,9 +17,9 @@ from typing import Any
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
 from tests.cluster.applied import Applied
+from tests.nodes.pod_experiments import YIELDING, manifest
 from tools.devcluster.nodes.cluster import RealCluster
 from tools.devcluster.nodes.installed import restricted_namespace
-from tools.devcluster.nodes.pod_experiments import YIELDING, manifest
 from tools.devcluster.waiting import wait_until
 from tools.images import build as images
 

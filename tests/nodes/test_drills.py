@@ -17,9 +17,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import pytest
 
 from tests.nodes.drills import SLOW, Drill, claim, is_first_of_pod, of_mpi, of_one
+from tests.nodes.pod_experiments import YIELDING
 from tools.devcluster.nodes.cluster import RealCluster
 from tools.devcluster.nodes.installed import Installed
-from tools.devcluster.nodes.pod_experiments import YIELDING
 
 Body = Callable[[RealCluster], None]
 

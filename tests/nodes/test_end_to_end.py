@@ -16,9 +16,9 @@ from scalecurve_api.programs.horovod import VERSION
 from scalecurve_api.spec.trial import TrialPhase
 from tests.cluster.applied import Applied
 from tests.cluster.cli_desk import SCALECURVE, Desk
+from tests.nodes.pod_experiments import KINDS, LAYOUTS, OVER_HOROVOD, experiment
 from tools.devcluster.nodes.cluster import RealCluster
-from tools.devcluster.nodes.installed import Installed
-from tools.devcluster.nodes.pod_experiments import KINDS, LAYOUTS, OVER_HOROVOD, experiment, image_of
+from tools.devcluster.nodes.installed import Installed, image_of
 from tools.devcluster.waiting import wait_until
 
 _TRIALS = sum(map(len, LAYOUTS.values()))

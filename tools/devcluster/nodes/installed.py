@@ -11,6 +11,7 @@ from tools.devcluster.nodes.cluster import RealCluster
 from tools.devcluster.nodes.existing import ExistingCluster
 from tools.devcluster.waiting import READY_S, wait_until
 from tools.images import build as images
+from tools.images import recipe
 
 CHART = Path(__file__).parents[3] / "charts" / "scalecurve"
 NAMESPACE = "scalecurve-system"
@@ -114,3 +115,10 @@ def helm(kubeconfig: Path, *arguments: str | Path) -> str:
     if done.returncode:
         raise HelmError(f"helm {arguments[0]}: {done.stderr.strip()}")
     return done.stdout
+
+
+def image_of(workload: Object) -> str:
+    """Which image of this repository a workload runs in."""
+    given = str(workload.get("image", ""))
+    named = [name for name in recipe.names() if given == images.reference(name)]
+    return named[0] if named else PROGRAMS[workload.get("program", "torch")]

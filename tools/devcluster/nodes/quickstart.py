@@ -22,8 +22,7 @@ from tools.devcluster import ROOT, toolchain
 from tools.devcluster.nodes import machine
 from tools.devcluster.nodes.cluster import state
 from tools.devcluster.nodes.existing import ExistingCluster
-from tools.devcluster.nodes.installed import Installed, restricted_namespace
-from tools.devcluster.nodes.pod_experiments import image_of
+from tools.devcluster.nodes.installed import Installed, image_of, restricted_namespace
 from tools.images import build as images
 
 _STANDING = (sys.executable, "-m", "tools.devcluster.nodes.standing")

@@ -6,9 +6,7 @@ They are small on purpose: what runs here shares the cores of one machine, and p
 from typing import Any
 
 from scalecurve_api.programs.horovod import TAPE, WRAPPER
-from tools.devcluster.nodes.installed import PROGRAMS
 from tools.images import build as images
-from tools.images import recipe
 
 Object = dict[str, Any]
 
@@ -90,13 +88,6 @@ def experiment(kind: str, namespace: str, workers: tuple[int, ...] = (1, 2, 4), 
             **spec,
         },
     )
-
-
-def image_of(workload: Object) -> str:
-    """Which image of this repository a workload runs in."""
-    given = str(workload.get("image", ""))
-    named = [name for name in recipe.names() if given == images.reference(name)]
-    return named[0] if named else PROGRAMS[workload.get("program", "torch")]
 
 
 def manifest(name: str, namespace: str, spec: Object) -> Object:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tools.devcluster.nodes import machine, small_images
-from tools.devcluster.nodes.archives import archives_of
 from tools.devcluster.nodes.cluster import RealCluster
 from tools.devcluster.nodes.existing import ExistingCluster
+from tools.devcluster.nodes.image_store import archives_of
 from tools.devcluster.nodes.installed import Installed, restricted_namespace
 
 _NUMBERS = itertools.count()

@@ -8,10 +8,11 @@ import json
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tools.devcluster.nodes import known_layers, machine, small_images
+from tools.devcluster.nodes import image_store, machine, small_images
 from tools.devcluster.nodes.image_store import Store
 
 
@@ -128,12 +129,14 @@ def test_layers_that_are_unpacked_are_not_read_again(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left_out: list[int] = []
-    whole = known_layers.copy
-    monkeypatch.setattr(
-        known_layers,
-        "copy",
-        lambda *given: [left_out.append(len(given[2])), whole(*given)],  # type: ignore[func-returns-value]
-    )
+    known = image_store.known_layers
+
+    def noted(*given: Any) -> set[str]:
+        found = known(*given)
+        left_out.append(len(found))
+        return found
+
+    monkeypatch.setattr(image_store, "known_layers", noted)
     store.add([in_two_layers(tmp_path, "first")])
     assert store.add([in_two_layers(tmp_path, "second")]) == [small_images.PAUSE, "localhost/two:dev"]
     assert left_out == [0, 0, 1]  # pause, the first image whole, the second without its large layer

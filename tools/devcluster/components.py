@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, and say why they did not start."""
+"""Commands that are waited for, and processes that end with the one that started them; both say why they failed."""
 
 import os
 import signal
@@ -13,6 +13,23 @@ from tools.devcluster import ROOT
 # A parent-death signal is tied to the starting *thread*, so one that lives as long as the process starts them all.
 _STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="component-starter")
 _PAUSE_S = 0.02
+
+
+class CommandError(subprocess.CalledProcessError):
+    """A command that failed, with what it said."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{(self.stderr or '').strip()}"
+
+
+def output(*command: str | Path, text: str | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """What a command prints, given `text` on its standard input. Raises CommandError."""
+    whole = [str(part) for part in command]
+    more = {**os.environ, **(environment or {})}
+    done = subprocess.run(whole, input=text, capture_output=True, text=True, env=more, check=False)
+    if done.returncode:
+        raise CommandError(done.returncode, whole, done.stdout, done.stderr)
+    return done.stdout
 
 
 class ComponentError(RuntimeError):

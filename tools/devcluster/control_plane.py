@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.devcluster import platform_operators, toolchain
+from tools.devcluster import toolchain
 from tools.devcluster.ground import LOOPBACK, MASTERS, Ground
 from tools.devcluster.rest import ApiError
 from tools.devcluster.waiting import healthy, wait_until
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def start_etcd(ground: Ground) -> None:
@@ -59,32 +61,17 @@ def start_apiserver(ground: Ground) -> None:
     )  # fmt: skip
 
 
-def install_crds(ground: Ground, crds: Sequence[Path], operators: Sequence[str]) -> None:
-    """Install those of files and folders and those of the job operators, and wait until they are established."""
+def install_crds(ground: Ground, crds: Sequence[Path]) -> None:
+    """Install those of files and folders, and wait until they are established."""
     files = [file for each in crds for file in (sorted(each.glob("*.yaml")) if each.is_dir() else [each])]
-    if "mpi" in operators:
-        files.append(toolchain.source_file("mpi-operator", "kubeflow.org_mpijobs.yaml"))
-    if "training" in operators:
-        files += [
-            toolchain.source_file("training-operator", f"kubeflow.org_{kind}.yaml")
-            for kind in ("tfjobs", "pytorchjobs")
-        ]
-    for name in platform_operators.CRDS.keys() & set(operators):
-        files += [toolchain.source_file(name, file) for file in platform_operators.CRDS[name]]
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     for file in files:
         group, _, plural = file.stem.rpartition("_")
-        ground.rest.apply(f"{path}/{plural}.{group}", file.read_bytes())
+        ground.rest.apply(f"{_CRDS}/{plural}.{group}", file.read_bytes())
 
     def established() -> bool:
-        found = ground.rest.call("GET", path)["items"]
-        return len(found) >= len(files) and all(
-            any(
-                each["type"] == "Established" and each["status"] == "True"
-                for each in crd["status"].get("conditions") or []
-            )
-            for crd in found
-        )
+        conditions = [crd["status"].get("conditions") or [] for crd in ground.rest.call("GET", _CRDS)["items"]]
+        met = [any(each["type"] == "Established" and each["status"] == "True" for each in of) for of in conditions]
+        return len(met) >= len(files) and all(met)
 
     wait_until(established, "Established of every CRD")
 
@@ -93,38 +80,39 @@ def start_controller_manager(ground: Ground) -> None:
     """Start it after the CRDs: its garbage collector looks for new kinds only every 30 s, and until then what a deleted
     job owned stays. Ready once a namespace has its service account.
     """
-    pki, port = ground.authority.folder, ground.ports.take()
-    kubeconfig = ground.authority.kubeconfig(
-        ground.folder / "controller-manager.kubeconfig", ground.server, "system:kube-controller-manager", MASTERS
-    )
-    ground.add(
+    pki = ground.authority.folder
+    _start_client(
+        ground,
         "controller-manager",
+        MASTERS,
         [
-            toolchain.binary("kube-controller-manager"), f"--kubeconfig={kubeconfig}",
-            f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}",
             f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={ground.authority.crt}",
-            "--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={port}",
-            # Kept out of the way of what is measured: client limits, and nodes that seem lost on a busy machine.
-            "--kube-api-qps=1000", "--kube-api-burst=2000", "--concurrent-job-syncs=20",
-            "--node-monitor-grace-period=24h",
+            # Nodes must not seem lost on a busy machine.
+            "--concurrent-job-syncs=20", "--node-monitor-grace-period=24h",
         ],
-        lambda: healthy(f"https://127.0.0.1:{port}", "/healthz")
-        and ground.found("/api/v1/namespaces/default/serviceaccounts/default"),
+        "/healthz",
+        "/api/v1/namespaces/default/serviceaccounts/default",
     )  # fmt: skip
 
 
 def start_scheduler(ground: Ground) -> None:
-    """Kubernetes' own, without the limits of its client."""
+    """Kubernetes' own."""
+    _start_client(ground, "scheduler", (), [], "/readyz", "/api")
+
+
+def _start_client(
+    ground: Ground, name: str, groups: Sequence[str], flags: Sequence[str], health: str, sign: str
+) -> None:
+    """A client of the API server's, without its usual limits; ready once healthy, and once the server has `sign`."""
     port = ground.ports.take()
-    kubeconfig = ground.authority.kubeconfig(
-        ground.folder / "scheduler.kubeconfig", ground.server, "system:kube-scheduler"
-    )
+    kubeconfig = ground.folder / f"{name}.kubeconfig"
+    ground.authority.kubeconfig(kubeconfig, ground.server, f"system:kube-{name}", groups)
     ground.add(
-        "scheduler",
+        name,
         [
-            toolchain.binary("kube-scheduler"), f"--kubeconfig={kubeconfig}", "--leader-elect=false",
+            toolchain.binary(f"kube-{name}"), f"--kubeconfig={kubeconfig}", "--leader-elect=false",
             f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}",
-            "--bind-address=127.0.0.1", f"--secure-port={port}", "--kube-api-qps=1000", "--kube-api-burst=2000",
+            "--bind-address=127.0.0.1", f"--secure-port={port}", "--kube-api-qps=1000", "--kube-api-burst=2000", *flags,
         ],
-        lambda: healthy(f"https://127.0.0.1:{port}", "/readyz"),
+        lambda: healthy(f"https://127.0.0.1:{port}", health) and ground.found(sign),
     )  # fmt: skip

@@ -22,7 +22,7 @@ def start_kwok(ground: Ground) -> None:
     ground.add(
         "kwok",
         [
-            toolchain.binary("kwok"), f"--kubeconfig={ground.admin}", f"--config={_HERE / 'stages.yaml'}",
+            toolchain.binary("kwok"), f"--kubeconfig={ground.kubeconfig}", f"--config={_HERE / 'stages.yaml'}",
             "--manage-all-nodes=false", f"--manage-nodes-with-annotation-selector={_FAKE}=fake",
             "--cidr=10.0.0.1/8", "--node-ip=127.0.0.1", f"--node-port={ground.kubelet_port}",
             "--node-lease-duration-seconds=200", f"--server-address=127.0.0.1:{port}",
@@ -33,15 +33,9 @@ def start_kwok(ground: Ground) -> None:
 
 def start_player(ground: Ground) -> None:
     """It serves logs where the nodes say that their kubelet is."""
-    command: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "tools.devcluster.player",
-        ground.admin,
-        f"--port={ground.kubelet_port}",
-    ]
-    certificate = ground.authority.folder / "kubelet.crt"
-    ground.add("player", [*command, f"--certificate={certificate}"], lambda: listens(ground.kubelet_port))
+    port, certificate = ground.kubelet_port, ground.authority.folder / "kubelet.crt"
+    player = [sys.executable, "-m", "tools.devcluster.player", f"{ground.kubeconfig}", f"--port={port}"]
+    ground.add("player", [*player, f"--certificate={certificate}"], lambda: listens(port))
 
 
 def add_nodes(
@@ -79,4 +73,4 @@ def _node(name: str, kubelet_port: int, allocatable: Mapping[str, str], labels: 
             "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet_port}},
             "conditions": [{**ready, "lastHeartbeatTime": now, "lastTransitionTime": now}],
         },
-    }
+    }  # fmt: skip

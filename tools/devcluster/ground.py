@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tools.devcluster import toolchain
 from tools.devcluster.certificates import Authority
 from tools.devcluster.components import Component
 from tools.devcluster.ports import Ports
-from tools.devcluster.rest import ApiError, Rest
+from tools.devcluster.rest import Cluster, Rest
 
 LOOPBACK = "127.0.0.1"
 MASTERS = ("system:masters",)
@@ -20,7 +21,7 @@ _ALIVE = "alive"
 """A file in the folder, locked for as long as its process lives."""
 
 
-class Ground:
+class Ground(Cluster):
     """Gives components their place, and takes everything back when `ending` is closed.
 
     Flags given for a component follow ours and win.
@@ -34,13 +35,11 @@ class Ground:
     etcd: str
     """Where etcd serves its clients."""
     authority: Authority
-    admin: Path
-    """An administrator's kubeconfig."""
-    rest: Rest
 
     def __init__(self, folder: Path, address: str, flags: Mapping[str, Sequence[str]]) -> None:
         self.folder, self.logs = folder, folder / "logs"
-        self.address = address
+        self.address, self.program = address, toolchain.binary("kubectl")
+        self.kubeconfig = folder / "admin.kubeconfig"
         self.notes: list[str] = []
         """What this machine did not allow, and what was done instead."""
         self.components: dict[str, Component] = {}
@@ -63,11 +62,11 @@ class Ground:
     def certify(self) -> None:
         """Make certificates for those who serve, and for an administrator."""
         self.authority = Authority(self.folder / "pki")
-        self.admin = self.authority.kubeconfig(self.folder / "admin.kubeconfig", self.server, "admin", MASTERS)
-        self.rest = self.ending.enter_context(contextlib.closing(Rest(self.admin)))
-        for served in (("apiserver", "kube-apiserver"), ("kubelet", "kubelet")):
-            names = f"IP:127.0.0.1,IP:{self.address},IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc"
-            self.authority.certificate(served[0], f"/CN={served[1]}", names)
+        self.authority.kubeconfig(self.kubeconfig, self.server, "admin", MASTERS)
+        self.rest = self.ending.enter_context(contextlib.closing(Rest(self.kubeconfig)))
+        names = f"IP:127.0.0.1,IP:{self.address},IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc"
+        for served in ("apiserver", "kubelet"):
+            self.authority.certificate(served, f"/CN={served}", names)
         self.authority.certificate("kubelet-client", "/O=system:masters/CN=apiserver-kubelet-client")
 
     def add(
@@ -82,14 +81,6 @@ class Ground:
         component = Component(name, whole, self.logs / f"{name}.log", ready, environment)
         self.components[name] = component
         component.start()
-
-    def found(self, path: str) -> bool:
-        """Whether the API server has something there."""
-        try:
-            self.rest.raw("GET", path)
-        except ApiError:
-            return False
-        return True
 
     def _kill_all(self) -> None:
         for component in reversed(self.components.values()):

@@ -1,11 +1,9 @@
 """The two job operators of kubeflow.org: mpi-operator, and training-operator with its webhook."""
 
-import base64
 import fcntl
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ def start_mpi_operator(ground: Ground) -> None:
     ]  # fmt: skip
     apart: list[str | Path] = [sys.executable, _OWN_NETWORK, f"{ground.address}:{ground.port}"]
     probe = subprocess.run([*apart, "true"], capture_output=True, check=False)
-    kubeconfig = ground.admin
+    kubeconfig = ground.kubeconfig
     if probe.returncode == 0:
         command = [*apart, *command]
         inside = f"https://{LOOPBACK}:{ground.port}"
@@ -39,16 +37,11 @@ def start_mpi_operator(ground: Ground) -> None:
         ground.notes.append("no network namespace is allowed: mpi-operator takes port 8080, one tier at a time")
         lock = ground.ending.enter_context((Path(tempfile.gettempdir()) / "scalecurve-mpi-operator.lock").open("w"))
         fcntl.flock(lock, fcntl.LOCK_EX)
+    ground.rest.create("/api/v1/namespaces", {"metadata": {"name": "mpi-operator"}})
     ground.add("mpi-operator", command, lambda: ground.found(MPI_LEASE), {"KUBECONFIG": str(kubeconfig)})
 
 
-def webhook_files(ground: Ground) -> dict[str, bytes]:
-    """The certificates of training-operator's webhook, which take openssl a while."""
-    folder = ground.folder / "webhook" / "k8s-webhook-server" / "serving-certs"
-    return webhook_pair(folder, "training-operator.kubeflow.svc", "training-operator-ca")
-
-
-def start_training_operator(ground: Ground, pair: Mapping[str, bytes]) -> None:
+def start_training_operator(ground: Ground) -> None:
     """Its webhook is reached at a port, without a Service.
 
     The server reads its pair from the folder for temporary files, which TMPDIR names, so each tier has its own. Its
@@ -57,15 +50,18 @@ def start_training_operator(ground: Ground, pair: Mapping[str, bytes]) -> None:
     WEBHOOK_FILES.mkdir(parents=True, exist_ok=True)
     (WEBHOOK_FILES / "tls.crt").touch()
     webhook, health = ground.ports.take(), ground.ports.take()
-    encoded = {name: base64.b64encode(content).decode() for name, content in pair.items()}
-    secret = {"metadata": {"name": "training-operator-webhook-cert"}, "data": encoded}
+    temporary = ground.folder / "webhook"
+    served = temporary / "k8s-webhook-server" / "serving-certs"
+    pair = webhook_pair(served, "training-operator.kubeflow.svc", "training-operator-ca")
+    ground.rest.create("/api/v1/namespaces", {"metadata": {"name": "kubeflow"}})
+    secret = {"metadata": {"name": "training-operator-webhook-cert"}, "data": pair}
     ground.rest.create("/api/v1/namespaces/kubeflow/secrets", secret)
     server = f"https://127.0.0.1:{webhook}"
     ground.rest.create(
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
         {
             "metadata": {"name": "validator.training-operator.kubeflow.org"},
-            "webhooks": [_validator(kind, server, encoded["ca.crt"]) for kind in ("tfjob", "pytorchjob")],
+            "webhooks": [_validator(kind, server, pair["ca.crt"]) for kind in ("tfjob", "pytorchjob")],
         },
     )
     ground.add(
@@ -77,23 +73,17 @@ def start_training_operator(ground: Ground, pair: Mapping[str, bytes]) -> None:
             "--kube-api-qps=1000", "--kube-api-burst=2000", "--controller-threads=4", "--zap-log-level=info",
         ],
         lambda: healthy(f"http://127.0.0.1:{health}", "/readyz") and listens(webhook),
-        {"KUBECONFIG": str(ground.admin), "TMPDIR": str(ground.folder / "webhook")},
+        {"KUBECONFIG": str(ground.kubeconfig), "TMPDIR": str(temporary)},
     )  # fmt: skip
 
 
 def _validator(kind: str, server: str, bundle: str) -> dict[str, Any]:
+    rule = {"apiGroups": ["kubeflow.org"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"]}
     return {
         "name": f"validator.{kind}.training-operator.kubeflow.org",
         "admissionReviewVersions": ["v1"],
         "clientConfig": {"url": f"{server}/validate-kubeflow-org-v1-{kind}", "caBundle": bundle},
         "failurePolicy": "Fail",
         "sideEffects": "None",
-        "rules": [
-            {
-                "apiGroups": ["kubeflow.org"],
-                "apiVersions": ["v1"],
-                "operations": ["CREATE", "UPDATE"],
-                "resources": [f"{kind}s"],
-            }
-        ],
+        "rules": [rule | {"resources": [f"{kind}s"]}],
     }

@@ -10,7 +10,6 @@ this process serves a listener that its child made inside, and connects to the s
 Needs Linux; where unshare(2) of a network needs more rights than there are, it is tried within a user namespace.
 """
 
-import array
 import asyncio
 import contextlib
 import ctypes
@@ -68,13 +67,13 @@ def main(server: str, command: list[str]) -> int:
             os._exit(1)
         enter()
         listener = socket.create_server(("127.0.0.1", port))
-        theirs.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener.fileno()]))])
+        socket.send_fds(theirs, [b"."], [listener.fileno()])
         os.execvp(command[0], command)
     theirs.close()
-    _, sent, _, _ = ours.recvmsg(1, socket.CMSG_LEN(4))
+    _, sent, _, _ = socket.recv_fds(ours, 1, 1)
     if not sent:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or 1
-    listener = socket.socket(fileno=struct.unpack("i", sent[0][2])[0])
+    listener = socket.socket(fileno=sent[0])
     signal.signal(signal.SIGCHLD, lambda *_: _end_with(child))
     _end_with(child)
     asyncio.run(relay(listener, address, port))

@@ -1,4 +1,4 @@
-"""The few requests that a tier makes of its own API server; kubectl would cost 0.1 s of processor time each."""
+"""What tests do with any cluster: requests, each of which would cost kubectl 0.1 s of processor time, and kubectl."""
 
 import base64
 import http.client
@@ -8,6 +8,9 @@ import tempfile
 import urllib.parse
 from pathlib import Path
 from typing import Any
+
+from tools.devcluster.components import output
+from tools.devcluster.waiting import wait_until
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -84,6 +87,34 @@ class Rest:
             if error.status != 409:
                 raise
         return None
+
+
+class Cluster:
+    """A cluster that answers: its kubeconfig of an administrator, and requests in their name."""
+
+    kubeconfig: Path
+    rest: Rest
+    program: str | Path
+    """kubectl"""
+
+    def kubectl(self, *arguments: str, text: str | None = None, kubeconfig: Path | None = None) -> str:
+        """Output of a kubectl command, given `text` on its standard input. Raises CommandError."""
+        return output(self.program, f"--kubeconfig={kubeconfig or self.kubeconfig}", *arguments, text=text)
+
+    def found(self, path: str) -> bool:
+        """Whether the API server has something there."""
+        try:
+            self.rest.raw("GET", path)
+        except ApiError:
+            return False
+        return True
+
+    def namespace(self, name: str) -> str:
+        """Make a namespace, and wait until pods may be created in it."""
+        self.rest.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        wait_until(lambda: self.found(account), f"service account default in {name}")
+        return name
 
 
 def client_context(cluster: dict[str, str], user: dict[str, str]) -> ssl.SSLContext:

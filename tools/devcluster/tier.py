@@ -16,14 +16,11 @@ import contextlib
 import importlib.util
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tools.devcluster import control_plane, fake_nodes, job_operators, platform_operators, toolchain
@@ -31,10 +28,17 @@ from tools.devcluster.components import ComponentError
 from tools.devcluster.ground import LOOPBACK, PREFIX, Ground
 from tools.devcluster.job_operators import MPI_LEASE, OPERATORS
 from tools.devcluster.rest import ApiError
-from tools.devcluster.waiting import READY_S, wait_until
+from tools.devcluster.waiting import READY_S
 
 PLATFORM = platform_operators.NAMES
 """Further operators, which start only where they are named: what platforms of today have installed."""
+_STARTERS = {
+    "mpi": job_operators.start_mpi_operator,
+    "training": job_operators.start_training_operator,
+    platform_operators.JOBSET: platform_operators.start_jobset,
+    platform_operators.TRAINER: platform_operators.start_trainer,
+    platform_operators.KUEUE: platform_operators.start_kueue,
+}
 CRDS = tuple((Path(__file__).parents[2] / "charts/scalecurve/files/crds").glob("scalecurve.dev_*.yaml"))
 
 
@@ -43,13 +47,16 @@ def lacking(operators: Sequence[str] = OPERATORS, kwok: bool = True, player: boo
     absent = [command for command in ("openssl", "setpriv") if not shutil.which(command)]
     if absent:
         return f"the cluster tests need the commands {' and '.join(absent)}"
-    operators = [name if name in PLATFORM else f"{name}-operator" for name in operators]
-    names = ["etcd", "k8s", *operators, *(["kwok"] if kwok else [])]
+    names = ["etcd", "k8s", *map(_upstream, operators), *(["kwok"] if kwok else [])]
     if missing := toolchain.missing(names):
         return f"not built: {', '.join(missing)}; `make cluster-tools` builds them in about ten minutes (needs Go)"
     if player and importlib.util.find_spec("aiohttp") is None:
         return "the cluster tests need aiohttp, a dependency of kopf: pip install -e '.[operator]'"
     return None
+
+
+def _upstream(operator: str) -> str:
+    return operator if operator in PLATFORM else f"{operator}-operator"
 
 
 class Tier(Ground):
@@ -68,10 +75,8 @@ class Tier(Ground):
         address: str = LOOPBACK,
     ) -> None:
         """`address`, of this machine, is where the API server is, so that other machines may be let reach it."""
-        allowed = (*OPERATORS, *PLATFORM)
-        unknown = [name for name in operators if name not in allowed]
-        if unknown:
-            raise ValueError(f"operators: {', '.join(unknown)}; allowed are {', '.join(allowed)}")
+        if unknown := [name for name in operators if name not in _STARTERS]:
+            raise ValueError(f"operators: {', '.join(unknown)}; allowed are {', '.join(_STARTERS)}")
         self._temporary = folder is None
         where = Path(tempfile.mkdtemp(prefix=PREFIX)) if folder is None else folder.absolute()
         super().__init__(where, address, flags or {})
@@ -94,33 +99,24 @@ class Tier(Ground):
 
     def _start(self) -> None:
         self.occupy()
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            webhook = pool.submit(job_operators.webhook_files, self) if "training" in self._operators else None
-            control_plane.start_etcd(self)
-            self.certify()
-            control_plane.start_apiserver(self)
-            self.components["apiserver"].wait(READY_S)
-            control_plane.install_crds(self, self._crds, self._operators)
-            control_plane.start_controller_manager(self)
-            control_plane.start_scheduler(self)
-            for namespace in ("mpi-operator", "kubeflow"):
-                self.rest.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-            if "mpi" in self._operators:
-                job_operators.start_mpi_operator(self)
-            if webhook is not None:
-                job_operators.start_training_operator(self, webhook.result())
-            if platform_operators.JOBSET in self._operators:
-                platform_operators.start_jobset(self)
-            if platform_operators.TRAINER in self._operators:
-                platform_operators.start_trainer(self)
-            if platform_operators.KUEUE in self._operators:
-                platform_operators.start_kueue(self)
-            if self._kwok:
-                fake_nodes.start_kwok(self)
-            if self._player:
-                fake_nodes.start_player(self)
-            for component in self.components.values():
-                component.wait(READY_S)
+        control_plane.start_etcd(self)
+        self.certify()
+        control_plane.start_apiserver(self)
+        self.components["apiserver"].wait(READY_S)
+        control_plane.install_crds(
+            self, [*self._crds, *(crd for name in self._operators for crd in toolchain.crds(_upstream(name)))]
+        )
+        control_plane.start_controller_manager(self)
+        control_plane.start_scheduler(self)
+        for name, start in _STARTERS.items():
+            if name in self._operators:
+                start(self)
+        if self._kwok:
+            fake_nodes.start_kwok(self)
+        if self._player:
+            fake_nodes.start_player(self)
+        for component in self.components.values():
+            component.wait(READY_S)
 
     def stop(self, keep: bool = False) -> None:
         """Kill everything, and remove the folder unless it was named or `keep` is set. May be called again."""
@@ -132,27 +128,10 @@ class Tier(Ground):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # -- use
-
-    @property
-    def kubeconfig(self) -> Path:
-        """Of an administrator."""
-        return self.admin
-
-    def kubectl(self, *arguments: str, text: str | None = None, kubeconfig: Path | None = None) -> str:
-        """Output of a kubectl command, given `text` on its standard input. Raises CalledProcessError, noting stderr."""
-        command = [str(toolchain.binary("kubectl")), f"--kubeconfig={kubeconfig or self.admin}", *arguments]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-        if done.returncode:
-            error = subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
-            error.add_note(done.stderr.strip())
-            raise error
-        return done.stdout
 
     def user(self, name: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig whose client certificate says `name`; a service account is system:serviceaccount:NS:NAME."""
@@ -182,13 +161,6 @@ class Tier(Ground):
         if component in ("etcd", "apiserver") and "mpi-operator" in self.components:
             self.restart("mpi-operator")
 
-    def namespace(self, name: str) -> str:
-        """Make a namespace, and wait until pods may be created in it."""
-        self.rest.create("/api/v1/namespaces", {"metadata": {"name": name}})
-        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        wait_until(lambda: self.found(account), f"service account default in {name}")
-        return name
-
     def add_nodes(
         self,
         count: int,
@@ -209,13 +181,6 @@ class Tier(Ground):
             self.rest.raw("DELETE", f"/api/v1/nodes/{name}")
 
 
-@contextlib.contextmanager
-def _until_interrupted() -> Iterator[None]:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with contextlib.suppress(KeyboardInterrupt):
-        yield
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="An API tier on this machine.")
     parser.add_argument("verb", choices=["up"])
@@ -224,18 +189,18 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, default=8, help="GPUs of each; default 8")
     chosen = parser.parse_args()
     started = time.monotonic()
-    with _until_interrupted():
-        try:
-            with Tier(chosen.folder) as tier:
-                tier.add_nodes(chosen.nodes, chosen.gpus)
-                for note in tier.notes:
-                    print(note, file=sys.stderr)
-                print(f"up in {time.monotonic() - started:.1f} s; Ctrl-C ends it", file=sys.stderr)
-                print(f"export KUBECONFIG={tier.kubeconfig}", flush=True)
-                signal.pause()
-        except ComponentError as error:
-            print(error, file=sys.stderr)
-            return 3
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        with contextlib.suppress(KeyboardInterrupt), Tier(chosen.folder) as tier:
+            tier.add_nodes(chosen.nodes, chosen.gpus)
+            for note in tier.notes:
+                print(note, file=sys.stderr)
+            print(f"up in {time.monotonic() - started:.1f} s; Ctrl-C ends it", file=sys.stderr)
+            print(f"export KUBECONFIG={tier.kubeconfig}", flush=True)
+            signal.pause()
+    except ComponentError as error:
+        print(error, file=sys.stderr)
+        return 3
     return 0
 
 

@@ -32,9 +32,7 @@ _STAMP = " ".join(
     f"-X {package}.gitVersion=v{KUBERNETES}"
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 )
-
-
-KUEUE_KINDS = (
+_KUEUE_KINDS = (
     *("admissionchecks", "clusterqueues", "cohorts", "localqueues", "multikueueclusters", "multikueueconfigs"),
     *("provisioningrequestconfigs", "resourceflavors", "topologies", "workloadpriorityclasses", "workloads"),
 )
@@ -101,7 +99,7 @@ UPSTREAMS = {
         {"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
         module="sigs.k8s.io/kueue",
         files=(
-            *(f"config/components/crd/bases/kueue.x-k8s.io_{plural}.yaml" for plural in KUEUE_KINDS),
+            *(f"config/components/crd/bases/kueue.x-k8s.io_{plural}.yaml" for plural in _KUEUE_KINDS),
             "config/components/webhook/manifests.yaml",
         ),
         ldflags="-X sigs.k8s.io/kueue/pkg/version.GitVersion=v0.19.2",
@@ -185,6 +183,12 @@ def source_file(upstream: str, name: str) -> Path:
     return built(upstream) / name
 
 
+def crds(upstream: str) -> list[Path]:
+    """Files of the custom resource definitions among those kept: GROUP_PLURAL.yaml."""
+    kept = [built(upstream) / Path(file).name for file in UPSTREAMS[upstream].files]
+    return [file for file in kept if "." in file.stem]
+
+
 def build(names: Sequence[str] = tuple(UPSTREAMS)) -> float:
     """Build what is missing of `names`, one at a time; the seconds it took.
 
@@ -215,26 +219,13 @@ def _build(name: str) -> None:
     source, folder = UPSTREAMS[name], built(name)
     work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache()))
     try:
-        environment = os.environ | {
-            "GOTOOLCHAIN": "local",
-            "GOFLAGS": "-mod=readonly",
-            "CGO_ENABLED": "0",
-        }
+        environment = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
         for output, package in source.binaries.items():
             flags = f"-s -w {source.ldflags}".strip()
             command = [
-                "go",
-                "build",
-                "-trimpath",
-                "-buildvcs=false",
-                "-tags",
-                source.tags,
-                "-ldflags",
-                flags,
-                "-o",
-                str(work / output),
-                package,
-            ]
+                "go", "build", "-trimpath", "-buildvcs=false", "-tags", source.tags, "-ldflags", flags,
+                "-o", str(work / output), package,
+            ]  # fmt: skip
             subprocess.run(command, cwd=_module(name), env=environment, check=True)
         if source.files:
             subprocess.run(["go", "mod", "download", source.module], cwd=_module(name), env=environment, check=True)

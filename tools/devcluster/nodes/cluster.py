@@ -3,7 +3,7 @@
     with RealCluster(nodes=2, images=[archive]) as cluster:
         cluster.kubectl("apply", "-f", "experiment.yaml")
 
-The control plane and the job operators are those of tests/cluster, as plain processes; each node is kubelet, containerd
+The control plane and the job operators are those of a tier, as plain processes; each node is kubelet, containerd
 and kube-proxy in namespaces of its own (spaces.py), all of them on one network (fabric.py), where CoreDNS answers.
 All state is in `cluster/` of the build cache. A machine has one such cluster at a time.
 """
@@ -14,18 +14,17 @@ import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tools.devcluster import toolchain
 from tools.devcluster.components import Component, ComponentError
 from tools.devcluster.job_operators import OPERATORS
-from tools.devcluster.nodes import control_groups, fabric, machine
+from tools.devcluster.nodes import fabric, machine
 from tools.devcluster.nodes.fabric import DNS, HOST, Fabric
 from tools.devcluster.nodes.image_store import Store
-from tools.devcluster.nodes.node import Node
+from tools.devcluster.nodes.node import Node, remove_groups
 from tools.devcluster.nodes.small_images import PAUSE
-from tools.devcluster.rest import Rest
+from tools.devcluster.rest import Cluster, Rest
 from tools.devcluster.tier import Tier
 from tools.devcluster.waiting import wait_until
 
@@ -52,7 +51,7 @@ def _before() -> Path:
     return state() / "before.json"
 
 
-class RealCluster:
+class RealCluster(Cluster):
     """A running cluster; `nodes` by name (node1 and on). CRDs given here are there from the start."""
 
     def __init__(
@@ -80,6 +79,7 @@ class RealCluster:
         self.tier = Tier(
             self.folder / "tier", operators, kwok=False, player=False, flags=merged, crds=crds, address=HOST
         )
+        self.kubeconfig, self.program = self.tier.kubeconfig, self.tier.program
         self._keep = False
         self._ending = contextlib.ExitStack()
 
@@ -110,7 +110,7 @@ class RealCluster:
         (self.folder / "init-container.yaml").write_text(_INIT_CONTAINER.format(image=PAUSE))
         machine.remember(_before())
         self._ending.callback(machine.restore, _before())
-        self._ending.callback(control_groups.remove)
+        self._ending.callback(remove_groups)
         self._ending.callback(self._fabric.end)
         self._ending.callback(self._end_nodes)
         self._ending.callback(self.tier.stop)
@@ -122,6 +122,7 @@ class RealCluster:
             nodes = list(self.nodes.values())
             ready = [pool.submit(node.runtime, self._fabric, len(nodes), store, images) for node in nodes]
             tier.result()
+            self.rest = self.tier.rest
             self._start_dns()
             for node, runtime in zip(nodes, ready, strict=True):
                 runtime.result()
@@ -176,30 +177,10 @@ class RealCluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # -- use
-
-    @property
-    def kubeconfig(self) -> Path:
-        """Of an administrator."""
-        return self.tier.kubeconfig
-
-    @property
-    def rest(self) -> Rest:
-        """Requests of the API server."""
-        return self.tier.rest
-
-    def kubectl(self, *arguments: str, text: str | None = None) -> str:
-        """Output of a kubectl command, given `text` on its standard input. Raises CalledProcessError, noting stderr."""
-        return self.tier.kubectl(*arguments, text=text)
-
-    def namespace(self, name: str) -> str:
-        """Make a namespace, and wait until pods may be created in it."""
-        return self.tier.namespace(name)
 
     def load(self, archive: Path) -> None:
         """Add the images of an archive to every node."""
@@ -220,11 +201,6 @@ class RealCluster:
             wait_until(lambda: renewed() != before, f"a sign of life of {node}")
             self.wait_until_ready()
 
-    def give_gpus(self, count: int) -> None:
-        """Let every node claim GPUs that are not there: the scheduler counts them, and pods that ask for some run."""
-        for name in self.nodes:
-            set_gpus(self.rest, name, count)
-
 
 def set_gpus(rest: Rest, node: str, count: int) -> None:
     """Patch `count` GPUs into the status of a node, where kubelet leaves them."""
@@ -238,6 +214,6 @@ def set_gpus(rest: Rest, node: str, count: int) -> None:
 def remove_left_behind() -> None:
     """Remove what a killed run left: empty control groups and files. Only who has the lock may."""
     fabric.clear()
-    control_groups.remove()
+    remove_groups()
     machine.restore(_before())
     shutil.rmtree(state(), ignore_errors=True)

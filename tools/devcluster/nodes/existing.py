@@ -1,24 +1,20 @@
 """Any cluster, by the user's kubeconfig, with the face of `RealCluster` that the tests need."""
 
-import contextlib
 import http.client
 import os
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tools.devcluster import toolchain
-from tools.devcluster.rest import ApiError, Rest
-from tools.devcluster.waiting import wait_until
+from tools.devcluster.rest import Cluster, Rest
 
 _SERVING = re.compile(r"Starting to serve on 127\.0\.0\.1:(\d+)")
 
 
-class ExistingCluster:
+class ExistingCluster(Cluster):
     """The cluster of $KUBECONFIG, through `kubectl proxy`, which knows every way to log in. It is left as it was found,
     but for the namespaces that tests make and delete.
     """
@@ -26,11 +22,11 @@ class ExistingCluster:
     def __init__(self) -> None:
         self.kubeconfig = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
         built = toolchain.built("k8s") / "kubectl"
-        self._kubectl = str(built) if built.exists() else "kubectl"
+        self.program = str(built) if built.exists() else "kubectl"
 
     def lacking(self) -> str | None:
         """Why it cannot be used, in one line; None when it can."""
-        if not shutil.which(self._kubectl):
+        if not shutil.which(self.program):
             return "CLUSTER=existing needs kubectl on PATH"
         if not self.kubeconfig.exists():
             return f"CLUSTER=existing needs a kubeconfig, but {self.kubeconfig} does not exist: set KUBECONFIG"
@@ -39,48 +35,22 @@ class ExistingCluster:
     def __enter__(self) -> Self:
         """Raises OSError when the cluster does not answer."""
         self._proxy = subprocess.Popen(
-            [self._kubectl, f"--kubeconfig={self.kubeconfig}", "proxy", "--port=0"], stdout=subprocess.PIPE, text=True
+            [self.program, f"--kubeconfig={self.kubeconfig}", "proxy", "--port=0"], stdout=subprocess.PIPE, text=True
         )
         assert self._proxy.stdout is not None
         serving = _SERVING.search(self._proxy.stdout.readline())
         if not serving:
             raise OSError(f"kubectl proxy did not start with {self.kubeconfig}")
-        self.rest: Rest = _Proxied(int(serving[1]))
+        self.rest = _Proxied(int(serving[1]))
         listed = self.rest.call("GET", "/api/v1/nodes")["items"]
         self.nodes = {node["metadata"]["name"]: None for node in listed if not node["spec"].get("unschedulable")}
         """By name; there is nothing that a test may do to one."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._proxy as proxy:
             proxy.terminate()
         self.rest.close()
-
-    def kubectl(self, *arguments: str, text: str | None = None) -> str:
-        """Output of a kubectl command, given `text` on its standard input. Raises CalledProcessError, noting stderr."""
-        command = [self._kubectl, f"--kubeconfig={self.kubeconfig}", *arguments]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-        if done.returncode:
-            error = subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
-            error.add_note(done.stderr.strip())
-            raise error
-        return done.stdout
-
-    def namespace(self, name: str) -> str:
-        """Make a namespace, and wait until pods may be created in it."""
-        self.rest.create("/api/v1/namespaces", {"metadata": {"name": name}})
-
-        def served() -> bool:
-            with contextlib.suppress(ApiError):
-                self.rest.raw("GET", f"/api/v1/namespaces/{name}/serviceaccounts/default")
-                return True
-            time.sleep(0.1)
-            return False
-
-        wait_until(served, f"service account default in {name}")
-        return name
 
 
 class _Proxied(Rest):

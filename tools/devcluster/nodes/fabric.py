@@ -11,6 +11,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from tools.devcluster.components import output
 from tools.devcluster.nodes.machine import LINK
 from tools.devcluster.nodes.spaces import Space
 
@@ -35,7 +36,7 @@ class Fabric:
         self.space = Space("fabric", logs)
 
     def start(self) -> None:
-        """Make the bridge, and its leg to this machine. Raises RuntimeError with what `ip` said."""
+        """Make the bridge, and its leg to this machine. Raises CommandError with what `ip` said."""
         self.space.start()
         _ip(
             self.space,
@@ -84,9 +85,4 @@ def clear() -> None:
 
 
 def _ip(space: Space | None, *commands: str) -> None:
-    before = space.entering() if space else []
-    done = subprocess.run(
-        [*before, "ip", "-batch", "-"], input="\n".join(commands), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"ip in {space.name if space else 'this machine'}: {done.stderr.strip()}")
+    output(*(space.entering() if space else []), "ip", "-batch", "-", text="\n".join(commands))

@@ -1,14 +1,11 @@
 """The operator as users have it: `helm install` of the chart, a pod on a real node, the namespace `restricted`."""
 
-import os
-import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tools.devcluster import toolchain
-from tools.devcluster.nodes.cluster import RealCluster
-from tools.devcluster.nodes.existing import ExistingCluster
+from tools.devcluster.components import CommandError, output
+from tools.devcluster.rest import Cluster
 from tools.devcluster.waiting import READY_S, wait_until
 from tools.images import build as images
 from tools.images import recipe
@@ -29,26 +26,22 @@ PROGRAMS = {
 Object = dict[str, Any]
 
 
-class HelmError(RuntimeError):
-    """What `helm` said."""
-
-
 class Installed:
     """A release of the chart in a cluster that has its images."""
 
-    def __init__(self, cluster: RealCluster | ExistingCluster, **values: str | int) -> None:
+    def __init__(self, cluster: Cluster, **values: str | int) -> None:
         self.cluster = cluster
         self._values = values
 
     def start(self) -> Self:
-        """Install it, and wait until the operator is ready. Raises HelmError."""
+        """Install it, and wait until the operator is ready. Raises CommandError."""
         restricted_namespace(self.cluster, NAMESPACE)
         try:
             helm(
                 self.cluster.kubeconfig, "install", "scalecurve", CHART, f"--namespace={NAMESPACE}", "--wait",
                 f"--timeout={READY_S:g}s", *self._chosen(),
             )  # fmt: skip
-        except HelmError as error:
+        except CommandError as error:
             error.add_note(self.cluster.kubectl("-n", NAMESPACE, "describe", "pods"))
             raise
         return self
@@ -56,9 +49,7 @@ class Installed:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             error.add_note(self.log()[-4000:])
         helm(self.cluster.kubeconfig, "uninstall", "scalecurve", f"--namespace={NAMESPACE}", "--wait")
@@ -99,7 +90,7 @@ def _is_ready(pod: Object) -> bool:
     return bool(statuses) and all(status.get("ready") for status in statuses)
 
 
-def restricted_namespace(cluster: RealCluster | ExistingCluster, name: str) -> str:
+def restricted_namespace(cluster: Cluster, name: str) -> str:
     """A namespace at Pod Security's `restricted` level."""
     cluster.namespace(name)
     cluster.kubectl("label", "namespace", name, *(f"{key}={value}" for key, value in RESTRICTED.items()))
@@ -107,14 +98,8 @@ def restricted_namespace(cluster: RealCluster | ExistingCluster, name: str) -> s
 
 
 def helm(kubeconfig: Path, *arguments: str | Path) -> str:
-    """Output of a helm command. Raises HelmError."""
-    command = [str(toolchain.binary("helm")), *map(str, arguments)]
-    done = subprocess.run(
-        command, env={**os.environ, "KUBECONFIG": str(kubeconfig)}, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise HelmError(f"helm {arguments[0]}: {done.stderr.strip()}")
-    return done.stdout
+    """Output of a helm command. Raises CommandError."""
+    return output(toolchain.binary("helm"), *arguments, environment={"KUBECONFIG": str(kubeconfig)})
 
 
 def image_of(workload: Object) -> str:

@@ -1,17 +1,20 @@
-"""One real node: containerd, kubelet and kube-proxy in a space of their own."""
+"""One real node: containerd, kubelet and kube-proxy in a space of their own, pods below a control group of its own."""
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from tools.devcluster import toolchain
 from tools.devcluster.components import Component
-from tools.devcluster.nodes import control_groups
 from tools.devcluster.nodes.fabric import DNS, Fabric, node_address, pod_range
 from tools.devcluster.nodes.image_store import DISCARDING, Store
+from tools.devcluster.nodes.machine import cgroup_mounts
 from tools.devcluster.nodes.small_images import PAUSE
 from tools.devcluster.nodes.spaces import Space
 from tools.devcluster.tier import Tier
@@ -19,6 +22,7 @@ from tools.devcluster.waiting import wait_until
 
 _INSIDE = "/run/node"
 """Where a node sees its folder: the name of a socket has room for 108 characters."""
+_CONTROLLERS = ("cpu", "cpuset", "io", "memory", "hugetlb", "pids")
 
 
 class Node:
@@ -58,7 +62,7 @@ class Node:
         }
         for name, (user, groups) in kubeconfigs.items():
             tier.authority.kubeconfig(self.folder / f"{name}.kubeconfig", tier.server, user, groups)
-        self._write("kubelet.json", self._kubelet(tier, control_groups.make(self.name)))
+        self._write("kubelet.json", self._kubelet(tier, make_group(self.name)))
         self._write("kube-proxy.json", self._kube_proxy())
         flags = [
             f"--config={_INSIDE}/kubelet.json", f"--kubeconfig={_INSIDE}/kubelet.kubeconfig",
@@ -185,3 +189,48 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
             "healthzBindAddress": "127.0.0.1:10256",
             "metricsBindAddress": "127.0.0.1:10249",
         }
+
+
+def _group(node: str) -> str:
+    """Of a node's control groups; another build cache, perhaps in another container, has other ones."""
+    return f"scalecurve-{zlib.crc32(bytes(toolchain.cache())):08x}-{node}"
+
+
+def make_group(node: str) -> str:
+    """Make a node's control groups, in version 1's every hierarchy or in version 2; their path below each mount."""
+    for mount in cgroup_mounts():
+        group = mount / _group(node)
+        group.mkdir(exist_ok=True)
+        for name in ("cpuset.cpus", "cpuset.mems"):  # version 1 leaves them empty, and then no process may enter
+            if (group / name).exists() and (mount / name).exists():
+                (group / name).write_text((mount / name).read_text())
+        if (mount / "cgroup.controllers").exists():
+            there = (mount / "cgroup.controllers").read_text().split()
+            wanted = " ".join(f"+{name}" for name in _CONTROLLERS if name in there)
+            for where in (mount, group):
+                (where / "cgroup.subtree_control").write_text(wanted)
+    return f"/{_group(node)}"
+
+
+def remove_groups() -> None:
+    """Kill what is left in the control groups of any node, and remove them. Raises TimeoutError where some stay."""
+
+    def gone() -> bool:
+        left = [group for mount in cgroup_mounts(every=True) for group in mount.glob(_group("*"))]
+        for group in left:
+            # A directory of a control group goes with its files; only the directories in it have to go before.
+            for folder, _, _ in os.walk(group, topdown=False):
+                with contextlib.suppress(OSError):
+                    Path(folder).rmdir()
+                    continue
+                _kill(Path(folder) / "cgroup.procs")
+        return not left
+
+    wait_until(gone, "the end of every control group", timeout_s=20)
+
+
+def _kill(processes: Path) -> None:
+    with contextlib.suppress(OSError):
+        for pid in map(int, processes.read_text().split()):
+            if pid:
+                os.kill(pid, signal.SIGKILL)

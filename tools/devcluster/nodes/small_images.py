@@ -38,20 +38,14 @@ def archive(name: str, programs: Mapping[str, Path], config: Mapping[str, Any], 
     short = name.rpartition("/")[2].partition(":")[0]
     written = (folder or toolchain.cache() / "images") / f"{short}-{digest[:12]}" / f"{short}.tar"
     if not written.exists():
-        machine_name = os.uname().machine
-        described = {
-            "architecture": _ARCHITECTURES.get(machine_name, machine_name),
-            "os": "linux",
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-            "config": config,
-        }
+        architecture = _ARCHITECTURES.get(os.uname().machine, os.uname().machine)
+        rootfs = {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
+        described = {"architecture": architecture, "os": "linux", "rootfs": rootfs, "config": config}
         manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+        documents = {"manifest.json": json.dumps(manifest).encode(), "config.json": json.dumps(described).encode()}
         written.parent.mkdir(parents=True, exist_ok=True)
         partial = written.with_suffix(".partial")
-        documents = {"manifest.json": manifest, "config.json": described}
-        partial.write_bytes(
-            _tar({**{file: json.dumps(what).encode() for file, what in documents.items()}, "layer.tar": layer})
-        )
+        partial.write_bytes(_tar({**documents, "layer.tar": layer}))
         partial.rename(written)
     return written
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.devcluster import toolchain
-from tools.devcluster.components import Component
+from tools.devcluster.components import Component, output
 from tools.devcluster.nodes.machine import PRIVATE, SYSCTLS
 from tools.devcluster.waiting import READY_S
 
@@ -63,14 +63,8 @@ class Space:
         return component
 
     def run(self, *command: str | Path, text: str | None = None) -> str:
-        """Output of a command in it. Raises CalledProcessError, noting stderr."""
-        whole = [*self.entering(), *map(str, command)]
-        done = subprocess.run(whole, input=text, capture_output=True, text=True, check=False)
-        if done.returncode:
-            error = subprocess.CalledProcessError(done.returncode, whole, done.stdout, done.stderr)
-            error.add_note(done.stderr.strip())
-            raise error
-        return done.stdout
+        """Output of a command in it. Raises CommandError."""
+        return output(*self.entering(), *command, text=text)
 
     def end(self) -> None:
         """End everything in it, and wait until that is gone. May be called again."""

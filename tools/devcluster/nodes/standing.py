@@ -1,7 +1,7 @@
 """A cluster of real nodes that stays until it is ended: `make cluster-up`, `make cluster-down`.
 
-    python tests/nodes/standing.py up [--nodes N] [IMAGE...]
-    python tests/nodes/standing.py down
+    python -m tools.devcluster.nodes.standing up [--nodes N] [IMAGE...]
+    python -m tools.devcluster.nodes.standing down
 
 `up` leaves it in the background, and prints its KUBECONFIG. An image is an archive or a name of images/; by default it
 has all of those that are built. Where it is up already, images that are named are added. `down` ends it, or removes
@@ -19,11 +19,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.devcluster import ROOT, toolchain
-from tools.devcluster.components import ComponentError
+from tools.devcluster.components import CommandError, ComponentError, output
 from tools.devcluster.nodes import machine
-from tools.devcluster.nodes.archives import archives_of
 from tools.devcluster.nodes.cluster import RealCluster, remove_left_behind, state
-from tools.devcluster.nodes.image_store import DISCARDING
+from tools.devcluster.nodes.image_store import DISCARDING, archives_of
 from tools.devcluster.nodes.spaces import entering
 
 _END_S = 60.0
@@ -39,14 +38,9 @@ def up(nodes: int, archives: Sequence[Path]) -> int:
     command = [sys.executable, "-m", "tools.devcluster.nodes.standing", f"--nodes={nodes}", "hold", *map(str, archives)]
     with log.open("w") as file:
         holder = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=file,
-            text=True,
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file, text=True,
             start_new_session=True,
-        )
+        )  # fmt: skip
     assert holder.stdout is not None
     if not holder.stdout.readline():
         print(log.read_text().strip(), file=sys.stderr)
@@ -64,10 +58,10 @@ def add(held: Mapping[str, str | int], archives: Sequence[Path]) -> int:
     for archive in archives:
         for pid in sorted((state() / "logs").glob("node*-space.pid")):
             ctr = [str(toolchain.binary("ctr")), "--namespace=k8s.io", "images", "import", *DISCARDING]
-            command = [*entering(int(pid.read_text()), isolated=True), *ctr, str(archive.resolve())]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                print(f"{archive}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+            try:
+                output(*entering(int(pid.read_text()), isolated=True), *ctr, archive.resolve())
+            except CommandError as error:
+                print(f"{archive}: {error.stderr.strip().splitlines()[-1]}", file=sys.stderr)
                 return 2
     print(f"already up{', now with these images' if archives else ''}", file=sys.stderr)
     _say()
@@ -92,7 +86,7 @@ def hold(nodes: int, archives: Sequence[Path]) -> int:
             sys.stdout.close()
             while True:
                 signal.pause()
-    except (ComponentError, OSError, ValueError) as error:
+    except (CommandError, ComponentError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 3
 
@@ -120,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="A cluster of real nodes on this machine.")
     parser.add_argument("verb", choices=["up", "hold", "down"], help="hold: as up, but not in the background")
     parser.add_argument(
-        "images", nargs="*", help="archives, of docker's or OCI form, or names of images/; default: all built"
+        "images", nargs="*", help="archives (docker, OCI) or names of images/; else all that are built"
     )
     parser.add_argument("--nodes", type=int, default=2, help="real nodes; default 2")
     chosen = parser.parse_intermixed_args()

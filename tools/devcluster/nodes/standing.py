@@ -113,9 +113,7 @@ def down() -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description="A cluster of real nodes on this machine.")
     parser.add_argument("verb", choices=["up", "hold", "down"], help="hold: as up, but not in the background")
-    parser.add_argument(
-        "images", nargs="*", help="archives (docker, OCI) or names of images/; else all that are built"
-    )
+    parser.add_argument("images", nargs="*", help="archives (docker, OCI) or names of images/; else all that are built")
     parser.add_argument("--nodes", type=int, default=2, help="real nodes; default 2")
     chosen = parser.parse_intermixed_args()
     if chosen.verb == "down":

@@ -88,6 +88,15 @@ class Pod:
         return (0 if first else 1, int(index) if index.isdigit() else 0)
 
 
+def pod_of(found: Mapping[str, Any], started: str) -> Pod:
+    """A pod as the API server has it."""
+    metadata, spec = found["metadata"], found["spec"]
+    return Pod(
+        metadata["namespace"], metadata["name"], metadata["uid"], spec.get("nodeName") or "", metadata["labels"],
+        spec["containers"], started, spec.get("activeDeadlineSeconds"),
+    )  # fmt: skip
+
+
 @dataclass
 class Attempt:
     """The pods of one attempt that are there and run."""

@@ -1,6 +1,7 @@
 """What the ranks of a played trial would have measured: records and journals of the right shape, made in no time."""
 
 import math
+import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalecurve_api.programs.collectives import AllReduceWorkload
-from scalecurve_api.record import journal
+from scalecurve_api.record import envelope, journal
 from scalecurve_api.record.assemble import combine_windows, summarize
 from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.rank import RankRecord, RankTopology, Warmup, Window, WindowKind
+from scalecurve_api.record.termination import Termination
 from scalecurve_api.record.trial_record import Summary
 from scalecurve_api.spec.trial import TrialSpec
 from tools.devcluster.player.script import Scenario
@@ -75,22 +77,33 @@ def play_record(
         table["start_ns"] = begin_ns + _SECOND + np.cumsum(durations) - durations
         table["samples"], table["loss"] = batch, np.nan
         journals[rank] = journal.HEADER.pack(journal.MAGIC, rank, journal.ROW.size) + table.tobytes()
+        gpu = f"GPU-{zlib.crc32(f'{place.node}/{place.pod}/{local}'.encode()):08x}"
         topology = RankTopology(
-            rank=rank,
-            local_rank=local,
-            host=place.pod,
-            pid=1000 + local,
-            pod=place.pod,
-            node=place.node,
-            device=f"GPU-{zlib.crc32(f'{place.node}/{place.pod}/{local}'.encode()):08x}" if on_gpu else f"cpu:{local}",
-            device_name="a played GPU" if on_gpu else "a played CPU",
-            cores=[] if on_gpu else [local],
-            threads=1,
-        )
+            rank=rank, local_rank=local, host=place.pod, pid=1000 + local, pod=place.pod, node=place.node,
+            device=gpu if on_gpu else f"cpu:{local}", device_name="a played GPU" if on_gpu else "a played CPU",
+            cores=[] if on_gpu else [local], threads=1,
+        )  # fmt: skip
         ranks[rank] = _rank_record(trial, topology, table, kinds, begin_ns, outcome, slowdown)
     ordered = [ranks[rank] for rank in sorted(ranks)]
     seen = journals if workers <= _MANY else {}
     return Played(ranks, journals, summarize(trial, ordered, combine_windows(ordered), seen))
+
+
+def sealed(
+    trial: TrialSpec,
+    attempt: int,
+    places: Sequence[Place],
+    outcome: Scenario,
+    slowdown: float = 1.0,
+    budget: int = 8 << 20,
+) -> tuple[bytes, Termination]:
+    """The record of an attempt that ends now, as its log has it, and what its pod says of it."""
+    played = play_record(trial, places, time.time_ns() - 5 * _SECOND, outcome, slowdown)
+    payload = envelope.seal(trial.name, attempt, played.ranks, played.journals, budget)
+    return payload, Termination(
+        trial=trial.name, attempt=attempt, sha256=envelope.digest(payload), bytes=len(payload),
+        summary=played.summary, exit_codes={"0": 0},
+    )  # fmt: skip
 
 
 def _windows(trial: TrialSpec) -> list[WindowKind]:
@@ -120,15 +133,10 @@ def _rank_record(
         rows = table[warmup + index * per_window : warmup + (index + 1) * per_window]
         windows.append(
             Window(
-                index=index,
-                kind=kind,
-                open_ns=int(rows["start_ns"][0]),
-                wall_ns=int(rows["duration_ns"].sum()),
-                first_step=int(rows["step"][0]),
-                steps=per_window,
-                samples=int(rows["samples"].sum()),
+                index=index, kind=kind, open_ns=int(rows["start_ns"][0]), wall_ns=int(rows["duration_ns"].sum()),
+                first_step=int(rows["step"][0]), steps=per_window, samples=int(rows["samples"].sum()),
             )
-        )
+        )  # fmt: skip
     on_gpu = not topology.device.startswith("cpu")
     world = (1 if workers > 1 else 2) if outcome is Scenario.wrong_world else workers
     last = begin_ns + 2 * _SECOND + (int(table["duration_ns"].sum()) if len(table) else 0)

@@ -1,39 +1,23 @@
 """What a kubelet writes of its pods: that they run, wait for an image, or have ended."""
 
-import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import aiohttp
-
+from tools.devcluster.player.kubelet import STRATEGIC, Kubelet
 from tools.devcluster.player.pods import Pod
-
-CONCURRENT = 24
-"""Statuses that are written at a time."""
-AGAIN_S = 0.2
-_STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class Statuses:
-    """Writes through a session with the API server, however often it takes."""
+    """Writes them."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
-        self._slots = asyncio.Semaphore(CONCURRENT)
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
 
     async def run(self, pod: Pod) -> None:
         """Every container runs and is ready."""
-        states = [
-            {
-                **_named(each),
-                "ready": True,
-                "started": True,
-                "state": {"waiting": None, "running": {"startedAt": now()}},
-            }
-            for each in pod.containers
-        ]
+        state = {"waiting": None, "running": {"startedAt": now()}}
+        states = [{**_named(each), "ready": True, "started": True, "state": state} for each in pod.containers]
         ready = [{"type": kind, "status": "True"} for kind in ("Initialized", "ContainersReady", "Ready")]
         status = {"phase": "Running", "startTime": pod.started, "conditions": ready, "containerStatuses": states}
         await self._patch(pod, status)
@@ -53,8 +37,7 @@ class Statuses:
             "lastTimestamp": now(),
             "count": 1,
         }  # fmt: skip
-        async with self._session.post(f"/api/v1/namespaces/{pod.namespace}/events", json=event) as answer:
-            answer.raise_for_status()
+        await self._kubelet.write("POST", f"/api/v1/namespaces/{pod.namespace}/events", event)
         waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image: not found"}
         states = [{**_named(container), "state": {"waiting": waiting}} for container in pod.containers]
         await self._patch(pod, {"phase": "Pending", "containerStatuses": states})
@@ -89,22 +72,8 @@ class Statuses:
 
     async def _patch(self, pod: Pod, status: Mapping[str, Any]) -> None:
         """Write a pod's status, as its kubelet; a pod that is gone needs none."""
-        body = json.dumps({"metadata": {"uid": pod.uid}, "status": status}).encode()
-        headers = {"Content-Type": _STRATEGIC}
-        while True:
-            try:
-                async with (
-                    self._slots,
-                    self._session.patch(f"{pod.path}/status", data=body, headers=headers) as answer,
-                ):
-                    if answer.status in (404, 409) or answer.ok:
-                        return
-                    text = await answer.text()
-                    if answer.status != 429 and answer.status < 500:
-                        raise RuntimeError(f"status of pod {pod.namespace}/{pod.name}: {answer.status} {text}")
-            except (aiohttp.ClientError, OSError):
-                pass
-            await asyncio.sleep(AGAIN_S)
+        body = {"metadata": {"uid": pod.uid}, "status": status}
+        await self._kubelet.write("PATCH", f"{pod.path}/status", body, STRATEGIC)
 
 
 def _named(container: Mapping[str, Any]) -> dict[str, Any]:

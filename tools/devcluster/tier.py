@@ -162,15 +162,10 @@ class Tier(Ground):
             self.restart("mpi-operator")
 
     def add_nodes(
-        self,
-        count: int,
-        gpus: int = 8,
-        prefix: str = "node",
-        labels: Mapping[str, str] | None = None,
-        allocatable: Mapping[str, str] | None = None,
+        self, count: int, gpus: int = 8, prefix: str = "node", labels: Mapping[str, str] | None = None
     ) -> list[str]:
         """Fake nodes named `prefix`-0 and on, ready for pods; their names."""
-        amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus), **(allocatable or {})}
+        amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
         names = [f"{prefix}-{index}" for index in range(count)]
         fake_nodes.add_nodes(self.rest, names, self.kubelet_port, amounts, labels or {})
         return names

@@ -11,14 +11,13 @@ All state is in `cluster/` of the build cache. A machine has one such cluster at
 import atexit
 import contextlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
 from tools.devcluster import toolchain
 from tools.devcluster.components import Component, ComponentError
-from tools.devcluster.job_operators import OPERATORS
 from tools.devcluster.nodes import fabric, machine
 from tools.devcluster.nodes.fabric import DNS, HOST, Fabric
 from tools.devcluster.nodes.image_store import Store
@@ -47,21 +46,10 @@ def state() -> Path:
     return toolchain.cache() / "cluster"
 
 
-def _before() -> Path:
-    return state() / "before.json"
-
-
 class RealCluster(Cluster):
-    """A running cluster; `nodes` by name (node1 and on). CRDs given here are there from the start."""
+    """A running cluster; `nodes` by name (node1 and on)."""
 
-    def __init__(
-        self,
-        nodes: int = 2,
-        images: Sequence[Path] = (),
-        operators: Sequence[str] = OPERATORS,
-        crds: Sequence[Path] = (),
-        flags: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
+    def __init__(self, nodes: int = 2, images: Sequence[Path] = ()) -> None:
         if not 1 <= nodes <= 9:
             raise ValueError(f"nodes: {nodes}; allowed are 1 to 9")
         self.folder = state()
@@ -69,16 +57,12 @@ class RealCluster(Cluster):
         self._images = images
         self._fabric = Fabric(self.logs)
         self.nodes = {f"node{number}": Node(number, self.folder, self.logs) for number in range(1, nodes + 1)}
-        template = self.folder / "init-container.yaml"
-        ours = {
+        flags = {
             # As it is in a real cluster: a node that is lost is noticed.
             "controller-manager": ["--node-monitor-grace-period=40s"],
-            "training-operator": [f"--pytorch-init-container-template-file={template}"],
+            "training-operator": [f"--pytorch-init-container-template-file={self.folder / 'init-container.yaml'}"],
         }
-        merged = {name: [*ours.get(name, []), *(flags or {}).get(name, [])] for name in {*ours, *(flags or {})}}
-        self.tier = Tier(
-            self.folder / "tier", operators, kwok=False, player=False, flags=merged, crds=crds, address=HOST
-        )
+        self.tier = Tier(self.folder / "tier", kwok=False, player=False, flags=flags, crds=(), address=HOST)
         self.kubeconfig, self.program = self.tier.kubeconfig, self.tier.program
         self._keep = False
         self._ending = contextlib.ExitStack()
@@ -108,8 +92,6 @@ class RealCluster(Cluster):
         self._ending.callback(self._remove)
         self.logs.mkdir(parents=True)
         (self.folder / "init-container.yaml").write_text(_INIT_CONTAINER.format(image=PAUSE))
-        machine.remember(_before())
-        self._ending.callback(machine.restore, _before())
         self._ending.callback(remove_groups)
         self._ending.callback(self._fabric.end)
         self._ending.callback(self._end_nodes)
@@ -182,11 +164,6 @@ class RealCluster(Cluster):
 
     # -- use
 
-    def load(self, archive: Path) -> None:
-        """Add the images of an archive to every node."""
-        for node in self.nodes.values():
-            node.load(archive)
-
     def link(self, node: str, up: bool) -> None:
         """Take a node off the network, or put it back, which returns when it takes pods again."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}"
@@ -215,5 +192,4 @@ def remove_left_behind() -> None:
     """Remove what a killed run left: empty control groups and files. Only who has the lock may."""
     fabric.clear()
     remove_groups()
-    machine.restore(_before())
     shutil.rmtree(state(), ignore_errors=True)

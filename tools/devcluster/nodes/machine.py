@@ -54,7 +54,7 @@ SYSCTLS = {
     "kernel/keys/root_maxbytes": 25_000_000,
 }
 """What kubelet would set for the whole machine if it did not find it so."""
-PRIVATE = ("/run", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers")
+PRIVATE = ("/run", "/var/lib", "/var/log")
 """Folders that programs on a node fill whatever their settings say; a node has its own, in memory."""
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
 
@@ -67,6 +67,8 @@ def lacking() -> str | None:
     absent = [name for name, bit in _CAPABILITIES.items() if not int(status["CapEff"], 16) >> bit & 1]
     if absent:
         return f"real nodes need {' and '.join(absent)}, which this process lacks"
+    if hiding := [folder for folder in PRIVATE if toolchain.cache().is_relative_to(folder)]:
+        return f"real nodes have a {hiding[0]} of their own, and the build cache is there: set SCALECURVE_CACHE"
     if packages := absent_packages():
         return f"real nodes need commands of {', '.join(packages)}; `make node-tools` installs them on Debian"
     if missing := toolchain.missing(UPSTREAMS):
@@ -176,19 +178,6 @@ def held_by() -> dict[str, str | int] | None:
             holder: dict[str, str | int] = json.load(file)
             return holder
     return None
-
-
-def remember(file: Path) -> None:
-    """Write down which folders a node is about to make on this machine."""
-    file.write_text(json.dumps([folder for folder in PRIVATE if not Path(folder).exists()]))
-
-
-def restore(file: Path) -> None:
-    """Remove the folders that were written down, if any were."""
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        for folder in json.loads(file.read_text()):
-            with contextlib.suppress(OSError):
-                Path(folder).rmdir()
 
 
 def install() -> None:

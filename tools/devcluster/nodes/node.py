@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.devcluster import toolchain
 from tools.devcluster.components import Component
 from tools.devcluster.nodes.fabric import DNS, Fabric, node_address, pod_range
-from tools.devcluster.nodes.image_store import DISCARDING, Store
+from tools.devcluster.nodes.image_store import Store
 from tools.devcluster.nodes.machine import cgroup_mounts
 from tools.devcluster.nodes.small_images import PAUSE
 from tools.devcluster.nodes.spaces import Space
@@ -86,15 +86,6 @@ class Node:
     def images(self) -> list[str]:
         """Names of the images that it has."""
         return self.ctr("images", "ls", "-q").split()
-
-    def load(self, archive: Path) -> None:
-        """Add the images of an archive while it runs."""
-        self.ctr("images", "import", *DISCARDING, archive)
-
-    def restart(self, name: str) -> None:
-        """Kill one of its components where it runs, and start it again."""
-        self.components[name].kill()
-        self.components[name].start()
 
     def _answers(self) -> bool:
         self.components["containerd"].wait(0)  # raises, with the end of its log, when it has ended

@@ -81,7 +81,7 @@ def _own(name: str) -> str:
     """Shell lines that give a space its name, folders, and settings of the kernel that nobody has to change."""
     lines = [f"echo {name} > /proc/sys/kernel/hostname"]
     for folder in PRIVATE:
-        lines += [f"mkdir -p {folder}", f"mount -t tmpfs -o mode=755 tmpfs {folder}"]
+        lines.append(f"mount -t tmpfs -o mode=755 tmpfs {folder}")
     for setting, value in SYSCTLS.items():
         file = f"/run/{setting.replace('/', '.')}"
         lines += [f"echo {value} > {file}", f"[ ! -e /proc/sys/{setting} ] || mount --bind {file} /proc/sys/{setting}"]

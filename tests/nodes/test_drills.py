@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import pytest
 
 from tests.nodes.drills import SLOW, Drill, claim, is_first_of_pod, of_mpi, of_one
+from tests.nodes.operator_pods import operator_pods, replace_operator
 from tests.nodes.pod_experiments import YIELDING
 from tools.devcluster.nodes.cluster import RealCluster
 from tools.devcluster.nodes.installed import Installed
@@ -242,7 +243,7 @@ def test_an_operator_that_is_replaced(alone: RealCluster, installed: Installed) 
     drill = Drill.begin(alone, "operator-replaced", functools.partial(of_mpi, pace=0.4))
     drill.until_stepping()
     job = drill.harmed["jobUid"]
-    installed.replace()
+    replace_operator(alone)
     assert drill.harmed["phase"] in ("Running", "Collecting", "Succeeded")
     first = drill.first()
     assert (first["phase"], first["attempts"], first["jobUid"]) == ("Succeeded", 1, job)
@@ -287,7 +288,7 @@ def test_a_node_that_is_cut_off(alone: RealCluster, installed: Installed) -> Non
     """Not the operator's own node: another operator would come only when Kubernetes gives that node up, after 6 min."""
     drill = Drill.begin(alone, "cut-off", functools.partial(of_mpi, pace=SLOW, deadlineSeconds=_DEADLINE_S))
     drill.until_stepping()
-    safe = installed.pods()[-1]["spec"]["nodeName"]
+    safe = operator_pods(alone)[-1]["spec"]["nodeName"]
     (node,) = [pod["spec"]["nodeName"] for pod in drill.pods() if pod["spec"]["nodeName"] != safe]
     alone.link(node, up=False)
     try:

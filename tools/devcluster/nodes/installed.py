@@ -6,7 +6,7 @@ from typing import Any, Self
 from tools.devcluster import toolchain
 from tools.devcluster.components import CommandError, output
 from tools.devcluster.rest import Cluster
-from tools.devcluster.waiting import READY_S, wait_until
+from tools.devcluster.waiting import READY_S
 from tools.images import build as images
 from tools.images import recipe
 
@@ -62,32 +62,9 @@ class Installed:
             chosen |= {f"workerImages.{program}.repository": repository, f"workerImages.{program}.tag": tag}
         return [f"--set={name}={value}" for name, value in {**chosen, **self._values}.items()]
 
-    # -- use
-
-    def pods(self) -> list[Object]:
-        """The operator's pods, oldest first; none for a moment after one was deleted."""
-        query = "labelSelector=app.kubernetes.io/component=operator"
-        pods = self.cluster.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods?{query}")["items"]
-        return sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
-
     def log(self) -> str:
         """What its operator has logged, of its newest container."""
         return self.cluster.kubectl("-n", NAMESPACE, "logs", "deployment/scalecurve", "--tail=-1")
-
-    def replace(self) -> None:
-        """Kill the operator's pod at once; its Deployment makes another, which is ready when this returns."""
-        before = [pod["metadata"]["name"] for pod in self.pods()]
-        self.cluster.kubectl("-n", NAMESPACE, "delete", "pod", *before, "--grace-period=0", "--force")
-
-        def another() -> bool:
-            return any(_is_ready(pod) for pod in self.pods() if pod["metadata"]["name"] not in before)
-
-        wait_until(another, "another operator")
-
-
-def _is_ready(pod: Object) -> bool:
-    statuses = pod.get("status", {}).get("containerStatuses", [])
-    return bool(statuses) and all(status.get("ready") for status in statuses)
 
 
 def restricted_namespace(cluster: Cluster, name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tools.devcluster.nodes.installed import Installed
+from tests.nodes.operator_pods import replace_operator
 
 
 def _pod(name: str, created: str, ready: bool) -> dict[str, Any]:
@@ -23,6 +23,6 @@ def test_the_moment_without_any_pod_is_waited_out() -> None:
         rest=SimpleNamespace(call=lambda *_: {"items": moments.pop(0)}),
         kubectl=lambda *arguments: deleted.append(arguments),
     )
-    Installed(cluster).replace()  # type: ignore[arg-type]
+    replace_operator(cluster)  # type: ignore[arg-type]
     assert moments == []
     assert "old" in deleted[0]

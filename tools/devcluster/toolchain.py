@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,10 +32,6 @@ _WANTED = f"Go {GO[0]}.{GO[1]} builds the cluster's components; tests that need 
 _STAMP = " ".join(
     f"-X {package}.gitVersion=v{KUBERNETES}"
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-)
-_KUEUE_KINDS = (
-    *("admissionchecks", "clusterqueues", "cohorts", "localqueues", "multikueueclusters", "multikueueconfigs"),
-    *("provisioningrequestconfigs", "resourceflavors", "topologies", "workloadpriorityclasses", "workloads"),
 )
 
 
@@ -54,98 +51,18 @@ class Upstream:
     """its module among `upstreams/`, where that is not of the same name"""
 
 
-UPSTREAMS = {
-    "etcd": Upstream({"etcd": "go.etcd.io/etcd/server/v3"}),
-    "k8s": Upstream(
-        {
-            name: f"k8s.io/kubernetes/cmd/{name}"
-            for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
-        },
-        ldflags=f"{_STAMP} -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36",
-    ),
-    "mpi-operator": Upstream(
-        {"mpi-operator": "github.com/kubeflow/mpi-operator/cmd/mpi-operator"},
-        module="github.com/kubeflow/mpi-operator",
-        files=("manifests/base/kubeflow.org_mpijobs.yaml",),
-    ),
-    "training-operator": Upstream(
-        {"training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1"},
-        module="github.com/kubeflow/training-operator",
-        files=(
-            "manifests/base/crds/kubeflow.org_tfjobs.yaml",
-            "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
-        ),
-    ),
-    "jobset": Upstream(
-        {"jobset": "sigs.k8s.io/jobset"},
-        module="sigs.k8s.io/jobset",
-        files=(
-            "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
-            "config/components/webhook/manifests.yaml",
-        ),
-    ),
-    "trainer": Upstream(
-        {"trainer-controller-manager": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"},
-        module="github.com/kubeflow/trainer/v2",
-        files=(
-            "manifests/base/crds/trainer.kubeflow.org_clustertrainingruntimes.yaml",
-            "manifests/base/crds/trainer.kubeflow.org_trainingruntimes.yaml",
-            "manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml",
-            "manifests/base/runtimes/torch_distributed.yaml",
-            "manifests/base/webhook/manifests.yaml",
-        ),
-    ),
-    "kueue": Upstream(
-        {"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
-        module="sigs.k8s.io/kueue",
-        files=(
-            *(f"config/components/crd/bases/kueue.x-k8s.io_{plural}.yaml" for plural in _KUEUE_KINDS),
-            "config/components/webhook/manifests.yaml",
-        ),
-        ldflags="-X sigs.k8s.io/kueue/pkg/version.GitVersion=v0.19.2",
-    ),
-    "kwok": Upstream({"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
-    "helm": Upstream({"helm": "helm.sh/helm/v3/cmd/helm"}),
-    "kubeconform": Upstream({"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}),
-    "kube-linter": Upstream({"kube-linter": "golang.stackrox.io/kube-linter/cmd/kube-linter"}),
-    # Of the service discoveries only Kubernetes': the others bring every cloud's client along.
-    "prometheus": Upstream(
-        {name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
-        tags="remove_all_sd,enable_kubernetes_sd",
-    ),
-    # What follows makes real nodes.
-    "node": Upstream(
-        {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")},
-        ldflags=_STAMP,
-        folder="k8s",
-    ),
-    "containerd": Upstream(
-        {
-            name: f"github.com/containerd/containerd/v2/cmd/{name}"
-            for name in ("containerd", "containerd-shim-runc-v2", "ctr")
-        },
-        tags="no_btrfs,no_devmapper,no_zfs",
-    ),
-    "cni-plugins": Upstream(
-        {
-            "bridge": "github.com/containernetworking/plugins/plugins/main/bridge",
-            "loopback": "github.com/containernetworking/plugins/plugins/main/loopback",
-            "host-local": "github.com/containernetworking/plugins/plugins/ipam/host-local",
-        }
-    ),
-    "coredns": Upstream({"coredns": "."}),
-    "pause": Upstream({"pause": "."}),
-}
-# An API server takes and checks jobs by their CRDs: these take seconds to download, operators minutes to build.
-UPSTREAMS |= {
-    f"{name}-crds": Upstream(
-        {},
-        module=UPSTREAMS[name].module,
-        files=tuple(file for file in UPSTREAMS[name].files if "webhook" not in file),
-        folder=name,
-    )
-    for name in ("mpi-operator", "training-operator", "jobset")
-}
+def _read() -> dict[str, Upstream]:
+    read = tomllib.loads((MODULES / "upstreams.toml").read_text())
+    return {
+        name: Upstream(
+            made.get("binaries", {}), made.get("module", ""), tuple(made.get("files", ())),
+            made.get("ldflags", "").format(stamp=_STAMP), made.get("tags", ""), made.get("folder", ""),
+        )
+        for name, made in read.items()
+    }  # fmt: skip
+
+
+UPSTREAMS = _read()
 
 
 def cache() -> Path:

@@ -21,24 +21,13 @@ from tools.devcluster.components import Component, ComponentError
 from tools.devcluster.nodes import fabric, machine
 from tools.devcluster.nodes.fabric import DNS, HOST, Fabric
 from tools.devcluster.nodes.image_store import Store
-from tools.devcluster.nodes.node import Node, remove_groups
+from tools.devcluster.nodes.node import Node, remove_groups, write_settings
 from tools.devcluster.nodes.small_images import PAUSE
 from tools.devcluster.rest import Cluster, Rest
 from tools.devcluster.tier import Tier
 from tools.devcluster.waiting import wait_until
 
 GPU = "nvidia.com/gpu"
-_INIT_CONTAINER = """- name: init-pytorch
-  image: {image}
-  command: [/pause, resolve, "{{{{.MasterAddr}}}}"]
-  securityContext:
-    allowPrivilegeEscalation: false
-    capabilities: {{drop: [ALL]}}
-    runAsNonRoot: true
-    runAsUser: 1000
-    seccompProfile: {{type: RuntimeDefault}}
-"""
-"""What training-operator lets workers wait for their master with; its own needs an image with a shell."""
 
 
 def state() -> Path:
@@ -74,10 +63,9 @@ class RealCluster(Cluster):
         if why := machine.lacking():
             raise ComponentError(why)
         try:
-            lock = self._ending.enter_context(machine.lock())
+            self._ending.enter_context(machine.lock(self.folder))
         except BlockingIOError as error:
             raise ComponentError(str(error)) from None
-        machine.sign(lock, self.folder)
         atexit.register(self.stop)
         try:
             remove_left_behind()
@@ -91,7 +79,7 @@ class RealCluster(Cluster):
     def _start(self) -> None:
         self._ending.callback(self._remove)
         self.logs.mkdir(parents=True)
-        (self.folder / "init-container.yaml").write_text(_INIT_CONTAINER.format(image=PAUSE))
+        write_settings(self.folder / "init-container.yaml", "init-container.yaml", pause=PAUSE)
         self._ending.callback(remove_groups)
         self._ending.callback(self._fabric.end)
         self._ending.callback(self._end_nodes)
@@ -114,12 +102,7 @@ class RealCluster(Cluster):
     def _start_dns(self) -> None:
         kubeconfig = self.folder / "coredns.kubeconfig"
         self.tier.authority.kubeconfig(kubeconfig, self.tier.server, "coredns", ("system:masters",))
-        # Two blocks: in one, `template` would answer before `kubernetes` does. Other names do not exist, at once.
-        (self.folder / "Corefile").write_text(
-            f"cluster.local in-addr.arpa {{\n bind {DNS}\n errors\n"
-            f" kubernetes cluster.local in-addr.arpa {{\n  kubeconfig {kubeconfig}\n  ttl 1\n }}\n}}\n"
-            f". {{\n bind {DNS}\n errors\n template ANY ANY {{\n  rcode NXDOMAIN\n }}\n}}\n"
-        )
+        write_settings(self.folder / "Corefile", "Corefile", dns=DNS, kubeconfig=kubeconfig)
         command: list[str | Path] = [toolchain.binary("coredns"), "-conf", self.folder / "Corefile"]
         self.dns: Component = self._fabric.space.component("coredns", command)
         """`dns.kill()` and `dns.start()` are a cluster without names for a while."""

@@ -138,8 +138,11 @@ def cgroup_mounts(every: bool = False) -> list[Path]:
     return ones + twos if every or not ones else ones
 
 
-def lock() -> IO[str]:
-    """The right to have nodes on this machine, as an open file. Raises BlockingIOError naming who has it."""
+def lock(folder: Path | None = None) -> IO[str]:
+    """The right to have nodes on this machine, as an open file that says in which folder they are.
+
+    Raises BlockingIOError naming who has it.
+    """
     file = LOCK.open("a+")
     while True:
         try:
@@ -151,6 +154,8 @@ def lock() -> IO[str]:
             time.sleep(0.05)  # somebody only looks, or cleans
         else:
             file.truncate(0)
+            if folder:
+                print(json.dumps({"pid": os.getpid(), "folder": str(folder)}), file=file, flush=True)
             return file
 
 
@@ -160,13 +165,6 @@ def held() -> str | None:
         who = f"process {holder['pid']}, {holder['folder']}"
         return f"this machine already has nodes ({who}); `make cluster-down` stops them"
     return None
-
-
-def sign(file: IO[str], folder: Path) -> None:
-    """Write into the lock who holds it."""
-    file.truncate(0)
-    file.write(json.dumps({"pid": os.getpid(), "folder": str(folder)}))
-    file.flush()
 
 
 def held_by() -> dict[str, str | int] | None:

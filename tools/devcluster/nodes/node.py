@@ -1,7 +1,6 @@
 """One real node: containerd, kubelet and kube-proxy in a space of their own, pods below a control group of its own."""
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -9,6 +8,7 @@ import subprocess
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from string import Template
 
 from tools.devcluster import toolchain
 from tools.devcluster.components import Component
@@ -22,6 +22,7 @@ from tools.devcluster.waiting import wait_until
 
 _INSIDE = "/run/node"
 """Where a node sees its folder: the name of a socket has room for 108 characters."""
+_SETTINGS = Path(__file__).parent / "settings"
 _CONTROLLERS = ("cpu", "cpuset", "io", "memory", "hugetlb", "pids")
 
 
@@ -46,8 +47,8 @@ class Node:
         self.space.run("mount", "--bind", self.folder, _INSIDE)
         fabric.join(self.space, self.number, nodes)
         store.copy(self.folder / "containerd")
-        self._write("cni/10-nodes.conflist", self._cni())
-        (self.folder / "containerd.toml").write_text(self._containerd())
+        self._write("pods.conflist", "cni/10-pods.conflist", pods=pod_range(self.number))
+        self._write("containerd.toml", pause=PAUSE, plugins=toolchain.built("cni-plugins"), runc=shutil.which("runc"))
         self._start("containerd", [toolchain.binary("containerd"), f"--config={_INSIDE}/containerd.toml"])
         wait_until(self._answers, f"containerd on {self.name}")
         if unwanted := [name for name in self.images() if name not in images]:
@@ -62,15 +63,18 @@ class Node:
         }
         for name, (user, groups) in kubeconfigs.items():
             tier.authority.kubeconfig(self.folder / f"{name}.kubeconfig", tier.server, user, groups)
-        self._write("kubelet.json", self._kubelet(tier, make_group(self.name)))
-        self._write("kube-proxy.json", self._kube_proxy())
+        self._write("kubelet.yaml", node=self.name, group=make_group(self.name), pki=tier.authority.folder, dns=DNS)
+        self._write("kube-proxy.yaml", node=self.name)
         flags = [
-            f"--config={_INSIDE}/kubelet.json", f"--kubeconfig={_INSIDE}/kubelet.kubeconfig",
+            f"--config={_INSIDE}/kubelet.yaml", f"--kubeconfig={_INSIDE}/kubelet.kubeconfig",
             f"--hostname-override={self.name}", f"--node-ip={self.address}", f"--root-dir={_INSIDE}/kubelet",
             f"--cert-dir={_INSIDE}/kubelet/pki",
         ]  # fmt: skip
         self._start("kubelet", [toolchain.binary("kubelet"), *flags])
-        self._start("kube-proxy", [toolchain.binary("kube-proxy"), f"--config={_INSIDE}/kube-proxy.json"])
+        self._start("kube-proxy", [toolchain.binary("kube-proxy"), f"--config={_INSIDE}/kube-proxy.yaml"])
+
+    def _write(self, name: str, to: str | None = None, **given: object) -> None:
+        write_settings(self.folder / (to or name), name, inside=_INSIDE, **given)
 
     def _start(self, name: str, command: Sequence[str | Path]) -> None:
         path = f"{toolchain.built('containerd')}:{os.environ.get('PATH', os.defpath)}"  # containerd looks its shim up
@@ -101,85 +105,10 @@ class Node:
         for component in self.components.values():
             component.kill()
 
-    # -- settings
 
-    def _write(self, name: str, document: object) -> None:
-        (self.folder / name).write_text(json.dumps(document, indent=1))  # every JSON document is YAML
-
-    def _cni(self) -> object:
-        ranges = [[{"subnet": pod_range(self.number)}]]
-        routes = [{"dst": "0.0.0.0/0"}]
-        addresses = {"type": "host-local", "dataDir": f"{_INSIDE}/addresses", "ranges": ranges, "routes": routes}
-        bridge = {"type": "bridge", "bridge": "pods", "isGateway": True, "hairpinMode": True, "ipam": addresses}
-        return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}
-
-    def _containerd(self) -> str:
-        return f"""version = 3
-root = "{_INSIDE}/containerd"
-state = "/run/containerd"
-disabled_plugins = ["io.containerd.internal.v1.opt"]
-[plugins.'io.containerd.cri.v1.images']
-  discard_unpacked_layers = true
-[plugins.'io.containerd.cri.v1.images'.pinned_images]
-  sandbox = "{PAUSE}"
-[plugins.'io.containerd.cri.v1.runtime']
-  # Some machines give root no CAP_SYS_RESOURCE: runc could not set the pause container's -998.
-  restrict_oom_score_adj = true
-[plugins.'io.containerd.cri.v1.runtime'.cni]
-  bin_dirs = ["{toolchain.built("cni-plugins")}"]
-  conf_dir = "{_INSIDE}/cni"
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-  runtime_type = "io.containerd.runc.v2"
-  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-    BinaryName = "{shutil.which("runc")}"
-    SystemdCgroup = false
-"""
-
-    def _kubelet(self, tier: Tier, group: str) -> object:
-        authority = tier.authority
-        return {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "failCgroupV1": False,
-            "cgroupDriver": "cgroupfs",
-            "cgroupRoot": group,
-            "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
-            "authentication": {
-                "anonymous": {"enabled": False},
-                "webhook": {"enabled": True},
-                "x509": {"clientCAFile": str(authority.crt)},
-            },
-            "authorization": {"mode": "Webhook"},
-            "tlsCertFile": f"{authority.folder}/kubelet-{self.name}.crt",
-            "tlsPrivateKeyFile": f"{authority.folder}/kubelet-{self.name}.key",
-            "clusterDNS": [DNS],
-            "clusterDomain": "cluster.local",
-            "resolvConf": "",
-            "podLogsDir": f"{_INSIDE}/pod-logs",
-            "volumePluginDir": f"{_INSIDE}/plugins",
-            "imageGCHighThresholdPercent": 100,  # images cannot be pulled again
-            "evictionHard": {
-                "memory.available": "100Mi",
-                "nodefs.available": "1%",
-                "imagefs.available": "1%",
-                "nodefs.inodesFree": "1%",
-            },
-            "failSwapOn": False,
-        }
-
-    def _kube_proxy(self) -> object:
-        return {
-            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-            "kind": "KubeProxyConfiguration",
-            "mode": "nftables",
-            # Replies between pods of one bridge would not pass where their addresses are translated back.
-            "nftables": {"masqueradeAll": True},
-            "clientConnection": {"kubeconfig": f"{_INSIDE}/kube-proxy.kubeconfig"},
-            "hostnameOverride": self.name,
-            "conntrack": {"maxPerCore": 0},
-            "healthzBindAddress": "127.0.0.1:10256",
-            "metricsBindAddress": "127.0.0.1:10249",
-        }
+def write_settings(to: Path, name: str, **given: object) -> None:
+    """One of settings/, with what is given in the place of its variables."""
+    to.write_text(Template((_SETTINGS / name).read_text()).substitute({key: str(each) for key, each in given.items()}))
 
 
 def _group(node: str) -> str:

@@ -64,8 +64,8 @@ def measure(runners: list[str], sizes: list[int]) -> tuple[list[Figure], list[di
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalecurve-large-")))
         audit = Audit(folder, (USER, "admin"))
-        operators = [name for name, needs in (("mpi", {"MPIJob"}), ("training", {"PyTorchJob", "TFJob"}))
-                     if needs & set(runners)]  # fmt: skip
+        needs = {"mpi-operator": {"MPIJob"}, "training-operator": {"PyTorchJob", "TFJob"}}
+        operators = [name for name, kinds in needs.items() if kinds & set(runners)]
         tier = stack.enter_context(Tier(folder / "tier", operators=operators, flags={"apiserver": audit.flags}))
         tier.add_nodes(max(2, 2 * sizes[0], *sizes) // EACH + 2, gpus=EACH)
         tier.namespace("large")

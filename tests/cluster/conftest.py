@@ -13,8 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.operator_process import OperatorProcess
-from tools.devcluster.job_operators import OPERATORS
-from tools.devcluster.platform_operators import JOBSET, TRAINER
+from tools.devcluster.operators import JOBSET, OPERATORS, TRAINER
 from tools.devcluster.tier import Tier, lacking
 
 ALL = (*OPERATORS, JOBSET, TRAINER)

@@ -13,12 +13,11 @@ from scalecurve_api.spec.job_kinds import Runner
 from tests.cluster.applied import Applied, manifest
 from tests.cluster.operator_process import OperatorProcess
 from tests.waiting import eventually
-from tools.devcluster.platform_operators import JOBSET, KUEUE, TRAINER
+from tools.devcluster.operators import PLATFORM
 from tools.devcluster.tier import Tier, lacking
 
 RUNNERS = [Runner.job, Runner.job_set, Runner.train_job]
 GROUP = "kueue.x-k8s.io/v1beta2"
-PLATFORM = (JOBSET, TRAINER, KUEUE)
 PATH = f"/apis/{GROUP}"
 MERGE = "application/merge-patch+json"
 DEADLINE_S = 40

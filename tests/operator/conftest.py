@@ -10,7 +10,7 @@ from tools.devcluster import toolchain
 from tools.devcluster.tier import Tier, lacking
 
 MPI, OTHERS = "mpi-operator-crds", ("training-operator-crds", "jobset-crds")
-WEBHOOKS = ("training", "jobset")
+WEBHOOKS = ("training-operator", "jobset")
 
 
 @pytest.fixture(scope="package")

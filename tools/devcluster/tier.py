@@ -23,22 +23,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tools.devcluster import control_plane, fake_nodes, job_operators, platform_operators, toolchain
+from tools.devcluster import control_plane, fake_nodes, toolchain
 from tools.devcluster.components import ComponentError
 from tools.devcluster.ground import LOOPBACK, PREFIX, Ground
-from tools.devcluster.job_operators import MPI_LEASE, OPERATORS
+from tools.devcluster.operators import MPI, MPI_LEASE, OPERATORS, STARTERS
 from tools.devcluster.rest import ApiError
 from tools.devcluster.waiting import READY_S
 
-PLATFORM = platform_operators.NAMES
-"""Further operators, which start only where they are named: what platforms of today have installed."""
-_STARTERS = {
-    "mpi": job_operators.start_mpi_operator,
-    "training": job_operators.start_training_operator,
-    platform_operators.JOBSET: platform_operators.start_jobset,
-    platform_operators.TRAINER: platform_operators.start_trainer,
-    platform_operators.KUEUE: platform_operators.start_kueue,
-}
 CRDS = tuple((Path(__file__).parents[2] / "charts/scalecurve/files/crds").glob("scalecurve.dev_*.yaml"))
 
 
@@ -47,16 +38,12 @@ def lacking(operators: Sequence[str] = OPERATORS, kwok: bool = True, player: boo
     absent = [command for command in ("openssl", "setpriv") if not shutil.which(command)]
     if absent:
         return f"the cluster tests need the commands {' and '.join(absent)}"
-    names = ["etcd", "k8s", *map(_upstream, operators), *(["kwok"] if kwok else [])]
+    names = ["etcd", "k8s", *operators, *(["kwok"] if kwok else [])]
     if missing := toolchain.missing(names):
         return f"not built: {', '.join(missing)}; `make cluster-tools` builds them in about ten minutes (needs Go)"
     if player and importlib.util.find_spec("aiohttp") is None:
         return "the cluster tests need aiohttp, a dependency of kopf: pip install -e '.[operator]'"
     return None
-
-
-def _upstream(operator: str) -> str:
-    return operator if operator in PLATFORM else f"{operator}-operator"
 
 
 class Tier(Ground):
@@ -75,8 +62,8 @@ class Tier(Ground):
         address: str = LOOPBACK,
     ) -> None:
         """`address`, of this machine, is where the API server is, so that other machines may be let reach it."""
-        if unknown := [name for name in operators if name not in _STARTERS]:
-            raise ValueError(f"operators: {', '.join(unknown)}; allowed are {', '.join(_STARTERS)}")
+        if unknown := [name for name in operators if name not in STARTERS]:
+            raise ValueError(f"operators: {', '.join(unknown)}; allowed are {', '.join(STARTERS)}")
         self._temporary = folder is None
         where = Path(tempfile.mkdtemp(prefix=PREFIX)) if folder is None else folder.absolute()
         super().__init__(where, address, flags or {})
@@ -103,12 +90,11 @@ class Tier(Ground):
         self.certify()
         control_plane.start_apiserver(self)
         self.components["apiserver"].wait(READY_S)
-        control_plane.install_crds(
-            self, [*self._crds, *(crd for name in self._operators for crd in toolchain.crds(_upstream(name)))]
-        )
+        theirs = [crd for name in self._operators for crd in toolchain.crds(name)]
+        control_plane.install_crds(self, [*self._crds, *theirs])
         control_plane.start_controller_manager(self)
         control_plane.start_scheduler(self)
-        for name, start in _STARTERS.items():
+        for name, start in STARTERS.items():
             if name in self._operators:
                 start(self)
         if self._kwok:
@@ -152,14 +138,14 @@ class Tier(Ground):
         seconds, and in a cluster its Deployment would see to that.
         """
         self.kill(component)
-        if component == "mpi-operator":
+        if component == MPI:
             # Its lease would have to run out first: 15 s.
             with contextlib.suppress(ApiError):
                 self.rest.raw("DELETE", MPI_LEASE)
         self.components[component].start()
         self.components[component].wait(READY_S)
-        if component in ("etcd", "apiserver") and "mpi-operator" in self.components:
-            self.restart("mpi-operator")
+        if component in ("etcd", "apiserver") and MPI in self.components:
+            self.restart(MPI)
 
     def add_nodes(
         self, count: int, gpus: int = 8, prefix: str = "node", labels: Mapping[str, str] | None = None

@@ -23,8 +23,7 @@ from scalecurve_kube.resources import resource_of
 from scalecurve_operator.runners import RUNNERS, JobRequest
 from scalecurve_operator.runners import job_request as asking
 from tests.operator.runners.runner_cases import request
-from tools.devcluster.job_operators import OPERATORS
-from tools.devcluster.platform_operators import JOBSET, TRAINER
+from tools.devcluster.operators import JOBSET, OPERATORS, TRAINER
 from tools.devcluster.tier import Tier
 
 SEEN = Path(__file__).parent / "seen"

@@ -37,14 +37,17 @@ class ComponentError(RuntimeError):
 
 
 class Component:
-    """One process in a session of its own, with a log file, that the kernel kills when its starter is gone."""
+    """One process in a session of its own, with a log file, that the kernel kills when its starter is gone.
+
+    It is ready when it says so, or as soon as it runs.
+    """
 
     def __init__(
         self,
         name: str,
         command: Sequence[str | Path],
         log: Path,
-        ready: Callable[[], bool],
+        ready: Callable[[], bool] | None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
@@ -89,7 +92,7 @@ class Component:
 
     def _is_ready(self) -> bool:
         try:
-            return self._ready()
+            return self._ready() if self._ready else self.alive
         except OSError:
             return False
 

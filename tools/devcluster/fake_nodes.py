@@ -38,13 +38,11 @@ def start_player(ground: Ground) -> None:
     ground.add("player", [*player, f"--certificate={certificate}"], lambda: listens(port))
 
 
-def add_nodes(
-    rest: Rest, names: Sequence[str], kubelet_port: int, allocatable: Mapping[str, str], labels: Mapping[str, str]
-) -> None:
+def add_nodes(rest: Rest, names: Sequence[str], kubelet_port: int, gpus: int, labels: Mapping[str, str]) -> None:
     """Make fake nodes, and wait until pods may be scheduled on them."""
 
     def add(name: str) -> None:
-        rest.create("/api/v1/nodes", _node(name, kubelet_port, allocatable, labels))
+        rest.create("/api/v1/nodes", _node(name, kubelet_port, gpus, labels))
 
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(add, names))
@@ -57,7 +55,8 @@ def add_nodes(
     wait_until(schedulable, f"{len(names)} schedulable nodes")
 
 
-def _node(name: str, kubelet_port: int, allocatable: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, object]:
+def _node(name: str, kubelet_port: int, gpus: int, labels: Mapping[str, str]) -> dict[str, object]:
+    amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     ready = {"type": "Ready", "status": "True", "reason": "Played", "message": ""}
     return {
@@ -67,8 +66,8 @@ def _node(name: str, kubelet_port: int, allocatable: Mapping[str, str], labels: 
             "annotations": {_FAKE: "fake"},
         },
         "status": {
-            "capacity": allocatable,
-            "allocatable": allocatable,
+            "capacity": amounts,
+            "allocatable": amounts,
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet_port}},
             "conditions": [{**ready, "lastHeartbeatTime": now, "lastTransitionTime": now}],

@@ -151,9 +151,8 @@ class Tier(Ground):
         self, count: int, gpus: int = 8, prefix: str = "node", labels: Mapping[str, str] | None = None
     ) -> list[str]:
         """Fake nodes named `prefix`-0 and on, ready for pods; their names."""
-        amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
         names = [f"{prefix}-{index}" for index in range(count)]
-        fake_nodes.add_nodes(self.rest, names, self.kubelet_port, amounts, labels or {})
+        fake_nodes.add_nodes(self.rest, names, self.kubelet_port, gpus, labels or {})
         return names
 
     def remove_nodes(self, names: Sequence[str]) -> None:

@@ -4,14 +4,13 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 
 from tools.devcluster import toolchain
-from tools.devcluster.components import Component
+from tools.devcluster.components import CommandError, Component
 from tools.devcluster.nodes.fabric import DNS, Fabric, node_address, pod_range
 from tools.devcluster.nodes.image_store import Store
 from tools.devcluster.nodes.machine import cgroup_mounts
@@ -84,7 +83,7 @@ class Node:
     # -- use
 
     def ctr(self, *arguments: str | Path) -> str:
-        """Output of a `ctr` command on the pods' images and containers. Raises CalledProcessError, noting stderr."""
+        """Output of a `ctr` command on the pods' images and containers. Raises CommandError."""
         return self.space.run(toolchain.binary("ctr"), "--namespace=k8s.io", *arguments)
 
     def images(self) -> list[str]:
@@ -95,7 +94,7 @@ class Node:
         self.components["containerd"].wait(0)  # raises, with the end of its log, when it has ended
         try:
             self.ctr("version")
-        except subprocess.CalledProcessError:
+        except CommandError:
             return False
         return True
 

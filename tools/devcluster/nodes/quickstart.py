@@ -1,9 +1,9 @@
 """One command from a clone to a report out of real pods on two nodes, on this machine: `make cluster-quickstart`.
 
-    python -m tools.devcluster.nodes.quickstart [EXPERIMENT.yaml] [--into FOLDER] [--keep]
+    python -m tools.devcluster.nodes.quickstart [EXPERIMENT.yaml] [--keep]
 
 Builds what is not built yet, brings the cluster up, installs the operator with Helm, applies the experiment, follows
-it, pulls its records, writes the report, and takes the cluster down. Prints what each stage took.
+it, pulls its records, reports into results/NAME-TIME, and takes the cluster down. Prints what each stage took.
 """
 
 import argparse
@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -39,21 +38,18 @@ def main() -> int:
     """0 when every trial succeeded, 1 when one did not, 3 where no nodes can run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", nargs="?", type=Path, default=EXPERIMENT, help="default: %(default)s")
-    parser.add_argument("--into", type=Path, help="folder of the bundle; default: results/NAME-TIME")
     parser.add_argument("--keep", action="store_true", help="leave the cluster and the operator running")
     chosen = parser.parse_args()
-    tree = yaml.safe_load(chosen.experiment.read_text())
-    # Every run is another experiment, which wants another folder.
-    into = (chosen.into or Path("results") / f"{tree['metadata']['name']}-{time.strftime('%m%d-%H%M%S')}").absolute()
     try:
-        return run(chosen.experiment, tree, into, chosen.keep)
+        return run(chosen.experiment, chosen.keep)
     except (StageError, images.BuildError, FileNotFoundError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 3
 
 
-def run(file: Path, tree: dict[str, Any], into: Path, keep: bool) -> int:
+def run(file: Path, keep: bool) -> int:
     """All stages in turn."""
+    tree = yaml.safe_load(file.read_text())
     with _stage("tools"):
         machine.install()
         toolchain.build(_TOOLS)
@@ -70,7 +66,7 @@ def run(file: Path, tree: dict[str, Any], into: Path, keep: bool) -> int:
             with _stage("operator"):
                 if "scalecurve" not in cluster.kubectl("get", "deployments", "-A", "-o", "name"):
                     Installed(cluster).start()
-            return measure(cluster, file, tree["metadata"]["name"], into)
+            return measure(cluster, file, tree["metadata"]["name"])
     finally:
         if keep:
             print(f"the cluster keeps running until `make cluster-down`\nexport KUBECONFIG={os.environ['KUBECONFIG']}")
@@ -79,7 +75,7 @@ def run(file: Path, tree: dict[str, Any], into: Path, keep: bool) -> int:
                 _run(*_STANDING, "down")
 
 
-def measure(cluster: ExistingCluster, file: Path, name: str, into: Path) -> int:
+def measure(cluster: ExistingCluster, file: Path, name: str) -> int:
     """The experiment in the namespace `bench`, from `kubectl apply` to the report."""
     scalecurve, where = Path(sys.executable).with_name("scalecurve"), ["-n", NAMESPACE]
     restricted_namespace(cluster, NAMESPACE)
@@ -87,7 +83,8 @@ def measure(cluster: ExistingCluster, file: Path, name: str, into: Path) -> int:
         cluster.kubectl("apply", *where, "-f", str(file))
         ended = subprocess.run([scalecurve, "watch", name, *where], check=False).returncode
     with _stage("report"):
-        _run(scalecurve, "report", name, *where, "--into", into)
+        # Every run is another experiment, which wants another folder.
+        _run(scalecurve, "report", name, *where, "--into", Path("results", f"{name}-{time.strftime('%m%d-%H%M%S')}"))
     return ended
 
 

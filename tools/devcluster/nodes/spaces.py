@@ -56,11 +56,7 @@ class Space:
         self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
     ) -> Component:
         """A component of that name, not started yet, that runs in it and is as good as its process."""
-        component: Component
-        component = Component(
-            name, [*self.entering(), *command], self.logs / f"{name}.log", lambda: component.alive, environment
-        )
-        return component
+        return Component(name, [*self.entering(), *command], self.logs / f"{name}.log", None, environment)
 
     def run(self, *command: str | Path, text: str | None = None) -> str:
         """Output of a command in it. Raises CommandError."""
@@ -80,8 +76,7 @@ class Space:
 def _own(name: str) -> str:
     """Shell lines that give a space its name, folders, and settings of the kernel that nobody has to change."""
     lines = [f"echo {name} > /proc/sys/kernel/hostname"]
-    for folder in PRIVATE:
-        lines.append(f"mount -t tmpfs -o mode=755 tmpfs {folder}")
+    lines += [f"mount -t tmpfs -o mode=755 tmpfs {folder}" for folder in PRIVATE]
     for setting, value in SYSCTLS.items():
         file = f"/run/{setting.replace('/', '.')}"
         lines += [f"echo {value} > {file}", f"[ ! -e /proc/sys/{setting} ] || mount --bind {file} /proc/sys/{setting}"]

@@ -170,11 +170,8 @@ class Player:
             await self._statuses.end(last, 1, "Error", spell(lost))
 
     async def _too_late(self, pod: Pod) -> None:
-        said = {
-            "reason": "DeadlineExceeded",
-            "message": "Pod was active on the node longer than the specified deadline",
-        }
-        await self._statuses.end(pod, 137, "Error", "", said)
+        late = "Pod was active on the node longer than the specified deadline"
+        await self._statuses.end(pod, 137, "Error", "", {"reason": "DeadlineExceeded", "message": late})
 
 
 def _script_of(pod: Pod) -> Script:

@@ -90,15 +90,10 @@ def play_record(
 
 
 def sealed(
-    trial: TrialSpec,
-    attempt: int,
-    places: Sequence[Place],
-    outcome: Scenario,
-    slowdown: float = 1.0,
-    budget: int = 8 << 20,
+    trial: TrialSpec, attempt: int, places: Sequence[Place], outcome: Scenario, slower: float = 1, budget: int = 8 << 20
 ) -> tuple[bytes, Termination]:
     """The record of an attempt that ends now, as its log has it, and what its pod says of it."""
-    played = play_record(trial, places, time.time_ns() - 5 * _SECOND, outcome, slowdown)
+    played = play_record(trial, places, time.time_ns() - 5 * _SECOND, outcome, slower)
     payload = envelope.seal(trial.name, attempt, played.ranks, played.journals, budget)
     return payload, Termination(
         trial=trial.name, attempt=attempt, sha256=envelope.digest(payload), bytes=len(payload),

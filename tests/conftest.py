@@ -43,6 +43,8 @@ PROCESSES = (
     "tests/analysis/reporting/test_report.py::test_the_same_bundle_gives_the_same_bytes_anywhere",
     "tests/analysis/statistics/test_intervals.py::test_importing_the_package",
     "tests/analysis/training_results/test_training.py::test_the_same_bytes_in_another_process",
+    "tests/api/crds/test_generate.py::test_the_command_writes_the_same_files_again",
+    "tests/api/crds/test_reference.py::test_the_command_writes_the_same_page_again",
     "tests/api/record/test_envelope.py::test_reading_loads_nothing_heavy",
     "tests/chart/",
     "tests/cli/test_bundles.py",

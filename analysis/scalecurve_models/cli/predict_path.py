@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,18 +10,67 @@ import click
 
 from scalecurve.bundle.packed import is_packed
 from scalecurve.cli.bundles import doubts, include_unproved_option, open_all
-from scalecurve.cli.exit_codes import EXIT_INPUT
-from scalecurve.cli.output import fail, load_experiment, output_option, overlay_option, show
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
+from scalecurve.cli.output import fail, load_experiment, options_as, output_option, overlay_option, show
 from scalecurve.cli.price import price_options
 from scalecurve_models.cli.arguments import input_errors, integers, network_named, platform_of, ppp_options
 from scalecurve_models.cli.predict import PREDICTORS
-from scalecurve_models.cli.predict_points import predict_file, suggest_next
-from scalecurve_models.cli.predict_projection import ProjectionOptions, predict_projection, projection_options
 
 if TYPE_CHECKING:
     from scalecurve.cli.price import PriceOverride
     from scalecurve_models.networks import Network
     from scalecurve_models.paleo.scaling import Platform
+
+
+@dataclass(frozen=True)
+class _Projection:
+    """What a projection is made from, and where it is kept."""
+
+    measured: tuple[Path, ...]
+    node_link: str | None
+    record: Path | None
+    score: bool
+
+    @property
+    def requested(self) -> bool:
+        return bool(self.measured) or self.score
+
+    def check(self, path: Path, other: bool) -> None:
+        """Refuse combinations; ``other`` tells whether there are options of another prediction."""
+        if (self.node_link or self.record) and not self.measured:
+            fail("--node-link and --record require --measured", EXIT_INPUT)
+        if self.requested and (other or (self.measured and self.score)):
+            which = "--measured" if self.measured else "--score"
+            fail(f"{which}: --device, --network, --precision, --hold-out and --next do not apply", EXIT_INPUT)
+        is_bundle = path.is_dir() or is_packed(path)
+        if self.measured and (is_bundle or path.suffix.lower() == ".csv"):
+            fail(f"{path}: --measured applies to an experiment; a bundle is predicted from what it holds", EXIT_INPUT)
+        if self.score and not is_bundle:
+            fail(f"{path}: --score needs a bundle", EXIT_INPUT)
+
+
+_projection_options = options_as(
+    "projection",
+    _Projection,
+    click.option(
+        "--measured",
+        metavar="BUNDLE",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="For an experiment: project its step from one measured worker and measured collectives. Repeatable.",
+    ),
+    click.option("--node-link", help="With --measured: the link between nodes, as --link. Required for several nodes."),
+    click.option(
+        "--record",
+        metavar="BUNDLE",
+        type=click.Path(path_type=Path),
+        help="With --measured: keep the prediction in the bundle of the run to come, as the next line of its ledger; "
+        "run with --resume then.",
+    ),
+    click.option(
+        "--score", is_flag=True, help="For a bundle: compare its recorded predictions with what was measured."
+    ),
+)
 
 
 @click.command("predict")
@@ -42,7 +92,7 @@ if TYPE_CHECKING:
 @ppp_options
 @click.option("--precision", help="For a bundle with --device.  [default: the workload's]")
 @click.option("--hold-out", metavar="N,N", help="Worker counts of a bundle to exclude from every fit.")
-@projection_options
+@_projection_options
 @price_options
 @include_unproved_option
 @output_option
@@ -60,7 +110,7 @@ def command(
     software: str,
     precision: str | None,
     hold_out: str | None,
-    projection: ProjectionOptions,
+    projection: _Projection,
     price: PriceOverride,
     include_unproved: bool,
     output: str,
@@ -87,17 +137,19 @@ def command(
         fail("--link, --network, --precision, --ppp-comp and --ppp-comm require --device", EXIT_INPUT)
     with input_errors():
         if projection.requested:
-            predict_projection(path, overlays, counts, link, projection, output)
+            _predict_projection(path, overlays, counts, link, projection, output)
             return
         points = path.suffix.lower() == ".csv"
         if (points or suggest) and (device or net or hold_out or overlays):
             what = "POINTS.csv" if points else "--next"
             fail(f"{what}: --device, --network, --hold-out and --overlay do not apply", EXIT_INPUT)
         if suggest:
-            suggest_next(path, counts, workers_per_node, price, include_unproved, output)
+            _suggest_next(path, counts, workers_per_node, price, include_unproved, output)
             return
         if points:
-            predict_file(path, counts, workers_per_node, output)
+            from scalecurve_models.fit.predict_points import predict_points
+
+            show([predict_points(path, counts, workers_per_node)], output)
             return
         platform = platform_of(device, link, ppp_comp, ppp_comm, software, precision or "fp32") if device else None
         network = network_named(net) if net else None
@@ -185,3 +237,76 @@ def _predict_bundle(
         workers_per_node=workers_per_node,
     )
     show(price.annotated(tables, [bundle]), output, warnings=doubts([opened], include_unproved))
+
+
+def _suggest_next(
+    path: Path,
+    counts: list[int],
+    workers_per_node: int | None,
+    price: PriceOverride,
+    include_unproved: bool,
+    output: str,
+) -> None:
+    """Print what to measure next, from a file of points or a bundle."""
+    from scalecurve_models.fit.predict_points import suggest_points, suggestions
+
+    if path.suffix.lower() == ".csv":
+        show(price.annotated([suggest_points(path, counts, workers_per_node, price.cost)]), output)
+        return
+    if not (path.is_dir() or is_packed(path)):
+        fail(f"{path}: --next needs measurements: a bundle, or POINTS.csv", EXIT_INPUT)
+    from scalecurve.curves.compute import believable
+    from scalecurve.curves.cost import merged, stated_price
+    from scalecurve_models.fitting.observations import observed_series
+    from scalecurve_models.laws.normal_form import CurvePoint
+
+    (opened,) = open_all([path])
+    bundle = believable(opened, include_unproved)
+    observed = observed_series(bundle)
+    series = {
+        each.name: [CurvePoint(point.workers, point.throughput, point.point.nodes) for point in each.points]
+        for each in observed
+    }
+    fullest = max((point.point.workers_per_node for each in observed for point in each.points), default=1)
+    table = suggestions(series, counts, workers_per_node or fullest, merged(price.cost, stated_price(bundle)))
+    show(price.annotated([table], [bundle]), output, warnings=doubts([opened], include_unproved))
+
+
+def _predict_projection(
+    path: Path, overlays: tuple[Path, ...], counts: list[int], link: str | None, options: _Projection, output: str
+) -> None:
+    """Print the projection of an experiment, and keep it with ``--record``; or a bundle's scores."""
+    if options.score:
+        _score(path, output)
+        return
+    from scalecurve.hardware.devices import find_link
+    from scalecurve_models.projection.error_ledger import prediction_of, record_prediction
+    from scalecurve_models.projection.links import links_of
+    from scalecurve_models.projection.projection import project
+    from scalecurve_models.projection.tables import exchange_table, projection_table
+
+    experiment, text = load_experiment(path, overlays)
+    bundles = open_all(options.measured)
+    node_link = find_link(options.node_link) if options.node_link else None
+    links = links_of(bundles, find_link(link) if link else None, node_link)
+    projections = project(experiment, counts, bundles, links)
+    if all(each.refused for each in projections):
+        fail(f"{path}: {projections[0].refused}", EXIT_INPUT)
+    tables = [projection_table(projections, experiment.metadata.name), exchange_table(projections)]
+    if options.record is not None:
+        prediction = prediction_of(experiment, projections, bundles)
+        try:
+            name = record_prediction(options.record, experiment, text, prediction)
+        except OSError as error:
+            fail(f"{options.record}: {error.strerror or error}", EXIT_ENVIRONMENT)
+        click.echo(f"recorded in {options.record} as {name}; run it with: --bundle {options.record} --resume", err=True)
+    show(tables, output)
+
+
+def _score(path: Path, output: str) -> None:
+    """Print every recorded prediction of a bundle beside what was measured."""
+    from scalecurve_models.projection.error_ledger import scores
+    from scalecurve_models.projection.tables import score_table
+
+    (bundle,) = open_all([path])
+    show([score_table(scores(bundle))], output)

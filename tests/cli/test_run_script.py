@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scalecurve.cli.nothing_valid import why_nothing_is_valid
+from scalecurve.cli.run_jobs import why_nothing_is_valid
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.trial import TrialPhase
 

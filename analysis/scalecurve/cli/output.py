@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scalecurve.render.table import Table
     from scalecurve_api.spec.experiment import ScalingExperiment
 
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _WARNINGS = "scalecurve.warnings"
@@ -209,3 +210,20 @@ def load_experiment(file: Path, overlays: Sequence[Path] = ()) -> tuple[ScalingE
     if len(checked[0].experiments) != 1:
         fail(f"{file}: holds {len(checked[0].experiments)} experiments; expected one", EXIT_INPUT)
     return checked[0].experiments[0], checked[0].text
+
+
+def device_memory_gb(name: str | None) -> float | None:
+    """Memory of the named device in GB; None without a name.
+
+    Raises:
+        click.BadParameter: the device is unknown.
+    """
+    if name is None:
+        return None
+    from scalecurve.hardware.devices import HardwareError
+    from scalecurve.planning.memory import device_gb
+
+    try:
+        return device_gb(name)
+    except HardwareError as error:
+        raise click.BadParameter(str(error), param_hint="--device") from error

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scalecurve.cli.bundles import open_all
-from scalecurve.cli.device_memory import device_memory_gb
-from scalecurve.cli.output import Real, load_experiment, output_option, overlay_option, show
+from scalecurve.cli.output import Real, device_memory_gb, load_experiment, output_option, overlay_option, show
 from scalecurve.cli.search import candidates_of, planned_search
 
 if TYPE_CHECKING:

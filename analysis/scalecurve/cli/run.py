@@ -22,8 +22,8 @@ from scalecurve.cli.output import (
 )
 from scalecurve.cli.run_jobs import RunOptions, run_experiment, run_jobs, show_plan, show_result, show_results
 from scalecurve.cli.run_script import or_script
-from scalecurve.cli.run_words import RunVerb
 from scalecurve.cli.search import RunExperiment, candidates_of, run_search
+from scalecurve.cli.usage import RunVerb
 
 if TYPE_CHECKING:
     from scalecurve_local import RunRequest

@@ -14,10 +14,9 @@ import click
 
 from scalecurve.cli.doctor import survey
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED
-from scalecurve.cli.nothing_valid import why_nothing_is_valid
 from scalecurve.cli.output import complain, fail
-from scalecurve.cli.run_jobs import RunOptions, run_jobs, show_plan, show_result
-from scalecurve.cli.run_words import WORDS, Duration
+from scalecurve.cli.run_jobs import RunOptions, run_jobs, show_plan, show_result, why_nothing_is_valid
+from scalecurve.cli.usage import WORDS, Duration
 from scalecurve.planning.starters import usable_cores, worker_counts
 from scalecurve_api.problem import printable
 from scalecurve_api.spec.scaling import Mode

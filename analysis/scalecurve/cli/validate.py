@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli.device_memory import device_memory_gb
 from scalecurve.cli.exit_codes import EXIT_INPUT
-from scalecurve.cli.output import FORMS, complain, overlay_option, show
+from scalecurve.cli.output import FORMS, complain, device_memory_gb, overlay_option, show
 from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ def command(bundle: Path, signature: Path | None, allowed_signers: Path | None, 
     Exit code 0 if nothing contradicts it, 1 if something does, 2 if it is no bundle. Who rewrites a whole ledger has a
     sound one again; only a signature shows that.
     """
-    from scalecurve.checks.signature import NoSshKeygen, signed_by
-    from scalecurve.checks.verify import verify
+    from scalecurve.checks.verify import NoSshKeygen, signed_by, verify
 
     if (signature is None) != (allowed_signers is None):
         fail("--signature and --allowed-signers go together", EXIT_INPUT)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scalecurve.bundle.open import Bundle
 from scalecurve.checks.environment import check_table
 from scalecurve.curves.doubts import doubtful_lines, imported_lines
-from scalecurve.curves.scope import count_machines
+from scalecurve.curves.headline import count_machines
 from scalecurve.render import formatting
 from scalecurve.reporting.findings import Findings
 from scalecurve.statistics.estimate import Estimate

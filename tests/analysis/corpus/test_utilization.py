@@ -10,7 +10,7 @@ from scalecurve.corpus.tables import utilization_table
 from scalecurve.corpus.utilization import utilization_standings
 from scalecurve.reporting.among_published import published_section, utilizations
 from scalecurve.reporting.findings import analyze
-from scalecurve.reporting.plots.mfu_among_published import mfu_among_published
+from scalecurve.reporting.plots.among_published import mfu_among_published
 from tests.analysis.corpus.published import corpus, own, published
 
 MINE = {"parameters": 1.2e9, "length": 2048, "mfu": 0.35}

@@ -1,13 +1,16 @@
-"""Rate per device over the number of devices: one's own curve among published systems."""
+"""One's own curves among published systems: rate per device, and MFU, over the number of devices."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from matplotlib.axes import Axes
 
 from scalecurve.corpus.schema import PublishedPoint
 from scalecurve.corpus.standing import PublishedStanding
-from scalecurve.reporting.among_published import judged, shipped
+from scalecurve.corpus.utilization import UtilizationStanding
+from scalecurve.render import formatting
+from scalecurve.render.labels import shortened
+from scalecurve.reporting.among_published import judged, shipped, utilizations
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style, theme
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
@@ -16,6 +19,11 @@ MOST_PANELS = 4
 _CAPTION = (
     "Filled marks are this report's points. Rings are published systems of the same device and model, dark where they "
     "are comparable and pale where only the number of devices or the batch rules that out. Lines join one series."
+)
+_PUBLISHED = "published"
+_MFU_CAPTION = (
+    "Filled marks are this report's points. Rings are published figures of language models on the same device, with "
+    "parameters and sequence length within a factor of two. Lines join one series."
 )
 
 
@@ -72,3 +80,55 @@ def _alike(point: PublishedPoint) -> list[PublishedPoint]:
 
 def _columns(places: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
     return [count for count, _ in places], [rate for _, rate in places]
+
+
+@plot("mfu-among-published", section="among-published", order=20)
+def mfu_among_published(findings: Findings) -> Drawing | None:
+    """A panel for each device and model with an MFU and enough published ones beside it."""
+    kinds: dict[tuple[str, str], list[UtilizationStanding]] = {}
+    for standing in findings.once(utilizations):
+        kinds.setdefault((standing.own.model, standing.own.device), []).append(standing)
+    if not kinds:
+        return None
+    shown, more = first(list(kinds.items()), MOST_PANELS, "panels")
+    names = list(dict.fromkeys(each.own.series for _, standings in shown for each in standings))
+    short, _ = shortened(names)
+    sheet = Sheet(len(shown), [_PUBLISHED, *dict.fromkeys(short[name] for name in names)])
+    for panel, (_, standings) in zip(sheet.panels, shown, strict=True):
+        _draw_mfu(sheet, panel, standings, short)
+        panel.set_xlabel("Devices")
+        panel.set_ylabel("MFU (%)")
+    sheet.name_panels([f"{model} on {device}" for (model, device), _ in shown])
+    return sheet.drawing("MFU among published models", _MFU_CAPTION + more)
+
+
+def _draw_mfu(sheet: Sheet, panel: Axes, standings: Sequence[UtilizationStanding], short: Mapping[str, str]) -> None:
+    others = {id(each): each for standing in standings for each in standing.others}
+    counts, shares = [], []
+    for point in others.values():
+        share = 100 * (point.mfu or 0.0)
+        counts.append(point.workers)
+        shares.append(share)
+        sheet.tip(panel, point.workers, share, f"{point.benchmark}, {point.system}, {point.submitter}: {share:.1f} %")
+    sheet.handles[_PUBLISHED] = panel.scatter(
+        counts, shares, s=26, facecolors="none", edgecolors=theme.INK, linewidths=1.0, zorder=2, label=_PUBLISHED
+    )
+    series: dict[tuple[str, str], list[UtilizationStanding]] = {}
+    for standing in standings:
+        series.setdefault((standing.own.bundle, standing.own.series), []).append(standing)
+    for index, ((_, name), own) in enumerate(series.items()):
+        counts += [each.own.workers for each in own]
+        shares += [100 * each.mfu.value for each in own]
+        (line,) = panel.plot(
+            [each.own.workers for each in own],
+            [100 * each.mfu.value for each in own],
+            **style(index).curve,
+            zorder=3,
+            label=short[name],
+        )
+        sheet.handles[short[name]] = line
+        for each in own:
+            said = f"{name}: {formatting.percent(each.mfu.value)}"
+            sheet.tip(panel, each.own.workers, 100 * each.mfu.value, said)
+    axis.log_axis(panel, "x", min(counts), max(counts), axis.short)
+    axis.linear_axis(panel, "y", 0, max(shares) * 1.1, axis.short)

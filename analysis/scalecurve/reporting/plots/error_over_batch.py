@@ -1,4 +1,4 @@
-"""Validation error over the global batch: how large a batch may grow before accuracy suffers (Goyal et al. 2017)."""
+"""How large a batch may grow: validation error over the global batch (Goyal et al. 2017), and the noise scale."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +10,17 @@ from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve.training_results import PointTraining
 from scalecurve.training_results.outcome import spelled_axis
+from scalecurve.training_results.tables import known_scale, noise_by_epoch
 from scalecurve_api.text import count
 
 MOST_LINES = 8
 _CAPTION = (
     "Error on validation data after the last epoch, mean over repetitions, over the samples of a step of all workers; "
     "bars are intervals. A line has everything but the batch and the worker count in common."
+)
+_NOISE_CAPTION = (
+    "tr Σ / |G|² in samples, mean over repetitions; vertical bars are intervals. While it exceeds the batch of a "
+    "step, a larger batch still pays. Epochs in which a repetition cannot separate |G|² from zero are omitted."
 )
 
 
@@ -69,3 +74,33 @@ def _batch_axis(axes: Axes, batches: Sequence[int]) -> None:
 
 def _less(share: float | None) -> float | None:
     return None if share is None else 1 - share
+
+
+@plot("noise-scale", section="noise-scale", order=10)
+def noise_scale(findings: Findings) -> Drawing | None:
+    """One curve per point, if any epoch's scale is known."""
+    curves = []
+    for p in findings.training.points:
+        scales = [(epoch, known_scale(p, rows)) for epoch, rows in noise_by_epoch(p).items()]
+        epoch_scales = [(epoch, scale) for epoch, scale in scales if scale is not None and scale.value > 0]
+        if epoch_scales:
+            curves.append((p, epoch_scales))
+    if not curves:
+        return None
+    shown, left_out = first(curves, MOST_LINES, "points")
+    sheet = Sheet(labels=[p.label for p, _ in shown], width=5.4, height=3.2)
+    (axes,) = sheet.panels
+    heights = []
+    for index, (p, epoch_scales) in enumerate(shown):
+        look = style(index)
+        values = [scale.value for _, scale in epoch_scales]
+        epochs = [epoch for epoch, _ in epoch_scales]
+        (sheet.handles[p.label],) = axes.plot(epochs, values, **look.curve, markersize=4, label=p.label)
+        heights += values
+        floor = min(values) / 4
+        bars = [(epoch, scale.low and max(scale.low, floor), scale.high) for epoch, scale in epoch_scales]
+        heights += interval_bars(axes, bars, look.color)
+    axis.log_axis(axes, "y", min(heights), max(heights), axis.short)
+    axis.epoch_axis(axes, max(epoch for _, epoch_scales in shown for epoch, _ in epoch_scales), 1.05)
+    axes.set_ylabel("Noise scale (samples)")
+    return sheet.drawing("Gradient noise scale", _NOISE_CAPTION + left_out)

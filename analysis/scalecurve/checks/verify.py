@@ -1,7 +1,10 @@
 """Is a bundle what an engine wrote? Its ledger, experiment, records and tables, and a signature of it all."""
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from scalecurve.bundle.consistency import judge_again
 from scalecurve.bundle.history import Claim
@@ -10,9 +13,12 @@ from scalecurve.bundle.problem import FileError
 from scalecurve.bundle.steps import read_table
 from scalecurve.render.notebook import OneTable
 from scalecurve.render.table import Column, Table, table_of
+from scalecurve_api.problem import printable
 from scalecurve_api.text import count, few
 
 _HOLDS = {True: "holds", False: "does not hold", None: "not known"}
+NAMESPACE = "scalecurve"
+_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True)
@@ -70,3 +76,42 @@ def _files(bundle: Bundle) -> Iterator[Claim]:
                 problems.append(f"trials/{trial.folder.name}/{name}: {error}")
     detail = few(problems, 4) if problems else f"{count(tables, 'table')}, each with the digest in its record"
     yield Claim("files", not problems, detail)
+
+
+class NoSshKeygen(Exception):
+    """OpenSSH's ``ssh-keygen`` is not installed."""
+
+
+def signed_by(digest: str | None, signature: Path, allowed_signers: Path) -> Claim:
+    """Whether one of the allowed signers has signed this digest, with a newline behind it.
+
+    Raises:
+        NoSshKeygen: when there is nothing to check it with.
+    """
+    if (program := shutil.which("ssh-keygen")) is None:
+        raise NoSshKeygen("ssh-keygen is not installed: a signature cannot be checked without OpenSSH's client")
+    if digest is None:
+        return Claim("signature", False, "there is no ledger that could have been signed")
+    files = ["-f", str(allowed_signers), "-s", str(signature)]
+    known = _run([program, "-Y", "find-principals", *files])
+    signer = known.stdout.splitlines()[0].strip() if known.returncode == 0 and known.stdout.strip() else ""
+    if not signer:
+        return Claim("signature", False, f"of nobody in {allowed_signers}: {_said(known)}")
+    checked = _run([program, "-Y", "verify", "-I", signer, "-n", NAMESPACE, *files], f"{digest}\n")
+    if checked.returncode != 0:
+        return Claim("signature", False, f"{signer} has not signed this ledger: {_said(checked)}")
+    return Claim("signature", True, printable(f"{signer} has signed this ledger"))
+
+
+def _run(command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command, input=text, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"no answer within {_TIMEOUT_S} s")
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return printable(lines[-1][:200]) if lines else f"ssh-keygen ended with {done.returncode}"

@@ -7,7 +7,7 @@ half one. A second pull fetches what is missing, and what was run anew since.
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,13 +29,14 @@ from scalecurve.bundle.steps import MAX_TABLE_BYTES
 from scalecurve.bundle.trial import TRIALS_FOLDER
 from scalecurve.cluster.experiments import BegunTrial, Watched, begun, with_safe_names
 from scalecurve.cluster.kept_record import RecordError, fetch
-from scalecurve.cluster.pulled_ledger import note, note_missing, open_ledger
 from scalecurve.cluster.status import last_attempt
 from scalecurve_api.files import Within
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.assemble import Assembled, assemble
 from scalecurve_api.record.envelope import Envelope, digest
 from scalecurve_api.record.journal import JournalError
-from scalecurve_api.record.ledger import LEDGER_FILE
+from scalecurve_api.record.ledger import LEDGER_FILE, Entry, Event
+from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.tables import EVALS_FILE, EXTREMES_FILE, STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord
@@ -286,3 +287,32 @@ def _locked(root: Within) -> Iterator[Within]:
             work.remove()
     finally:
         os.close(lock)
+
+
+def open_ledger(root: Within, watched: Watched) -> LedgerFile:
+    """The bundle's ledger, which knows the experiment as it now is, and the records of a bundle that had no ledger."""
+    ledger, trials = LedgerFile(root.path), root / TRIALS_FOLDER
+    places = {} if ledger.ledger.lines else {name: trials / name / RECORD_FILE for name in trials.entries()}
+    records = {name: place.read(MAX_RECORD_BYTES) for name, place in places.items() if place.status() is not None}
+    ledger.begin((root / EXPERIMENT_FILE).read(MAX_EXPERIMENT_BYTES), make_plan(watched.experiment).trials, records)
+    return ledger
+
+
+def note(ledger: LedgerFile, trial: BegunTrial, record: TrialRecord, stored: bytes) -> None:
+    """Enter a record, and before it the attempts that the cluster threw away for it."""
+    for attempt in trial.status.get("history") or []:
+        number, phase = int(attempt["attempt"]), TrialPhase(attempt["phase"])
+        known = any(entry.attempt == number for entry in ledger.ledger.of(Event.ended, trial=trial.trial))
+        if number < record.attempt and not known:
+            reason = attempt.get("reason")
+            ledger.append(Entry(event=Event.ended, trial=trial.trial, attempt=number, phase=phase, reason=reason))
+    ledger.ended(record, stored, Event.pulled)
+
+
+def note_missing(ledger: LedgerFile, present: Iterable[BegunTrial], trials: Within) -> None:
+    """Enter records that an earlier pull placed, and was killed before it told."""
+    noted = ledger.ledger.standing()
+    for trial in present:
+        if trial.trial not in noted:
+            data = (trials / trial.trial / RECORD_FILE).read(MAX_RECORD_BYTES)
+            note(ledger, trial, parse_record(data), data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
@@ -18,20 +18,30 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from scalecurve.render import formatting
 from scalecurve.render.table import Table
 from scalecurve.reporting.content import Plot
 from scalecurve.reporting.drawing.render import plot_settings, render_all
 from scalecurve.reporting.html import cells_of
 from scalecurve.statistics.change_points import LEAST_SESSIONS
-from scalecurve.timelines.events import sentences
 from scalecurve.timelines.figure import timeline_figure
-from scalecurve.timelines.tables import changes_table, groups_table, method_notes, points_table, sessions_table
-from scalecurve.timelines.timeline import ExperimentTimeline, History, known_facts
+from scalecurve.timelines.tables import (
+    changes_table,
+    coincidences,
+    days_between,
+    groups_table,
+    method_notes,
+    points_table,
+    relative,
+    sessions_table,
+)
+from scalecurve.timelines.timeline import Curve, ExperimentTimeline, History, LevelShift, known_facts
 from scalecurve_api.files import Within
 from scalecurve_api.text import count, few
 
 _GROUPS = ("machine", "device", "version of torch", "version of tensorflow", "version of scalecurve", "engine_version")
 _LONGEST_NAME = 80
+_WORDS = {"throughput": ("slower", "faster"), "efficiency": ("less efficient", "more efficient")}
 
 
 @dataclass(frozen=True)
@@ -160,3 +170,49 @@ def _write(place: Within, text: str) -> Path:
     place.parent.make()
     place.write(text.encode())
     return place.path
+
+
+@dataclass(frozen=True)
+class TimelineEvent:
+    """Changes with sessions in common from which on they may all have begun: `first` to `last`."""
+
+    changes: tuple[tuple[Curve, LevelShift], ...]
+    first: int
+    last: int
+
+    @property
+    def worse(self) -> bool:
+        return self.changes[0][1].ratio.value < 1
+
+
+def events(timeline: ExperimentTimeline) -> list[TimelineEvent]:
+    """The changes of a timeline, those that may be one together, in the order of time."""
+    grouped: list[TimelineEvent] = []
+    for curve, change in timeline.changes:
+        for index, event in enumerate(grouped):
+            first, last = max(event.first, change.first), min(event.last, change.last)
+            if first <= last and event.worse == (change.ratio.value < 1):
+                grouped[index] = TimelineEvent((*event.changes, (curve, change)), first, last)
+                break
+        else:
+            grouped.append(TimelineEvent(((curve, change),), change.first, change.last))
+    return sorted(grouped, key=lambda event: event.first)
+
+
+def sentences(timeline: ExperimentTimeline) -> Iterator[str]:
+    """An event in words: what became of how many points, when, by how much, and what else changed."""
+    for event in events(timeline):
+        sizes = sorted(abs(change.ratio.value - 1) for _, change in event.changes)
+        least, most = formatting.percent(sizes[0]), formatting.percent(sizes[-1])
+        if len(event.changes) == 1:
+            curve, change = event.changes[0]
+            where = f"{curve.series} at {count(curve.workers, 'worker')}"
+            by = formatting.interval(relative(change.ratio), as_percent=True)
+        else:
+            where = f"{len(event.changes)} of {count(len(timeline.curves), 'point')}"
+            by = least if least == most else f"{least} to {most}"
+        word = _WORDS[timeline.metric][not event.worse]
+        what = few(dict.fromkeys(coincidences(change) for _, change in event.changes), 2)
+        begin, _, end = days_between(timeline, event.first, event.last).partition(" to ")
+        when = f"between {begin} and {end}" if end else f"on {begin}"
+        yield f"{where}: {word} by {by}; began {when}, coincides with {what}"

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.timelines.events import events, sentences
 from scalecurve.timelines.figure import date_ticks
-from scalecurve.timelines.site import write_site
+from scalecurve.timelines.site import events, sentences, write_site
 from scalecurve.timelines.timeline import History, history
 from tests.analysis.timelines.past import write_past
 

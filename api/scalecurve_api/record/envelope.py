@@ -8,6 +8,7 @@ A journal's rows are stored byte plane by byte plane: bytes that hardly change l
 import hashlib
 import io
 import json
+import math
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,9 +16,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
+from pydantic_core import from_json
 
 from scalecurve_api.model import MOST_UNKNOWN, Model, Natural, canonical_json, understood
-from scalecurve_api.record import foreign_json, journal
+from scalecurve_api.record import journal
 from scalecurve_api.record.extremes import extremes
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.release import release
@@ -35,6 +37,8 @@ _FEW = 5
 _NAME = 100
 _MOST_JOURNALS = 65_536 + 2  # of every rank, or two in their place
 Size = Annotated[int, Field(strict=True, ge=0, le=1 << 40)]
+_MAX_DEPTH = 32
+_INT64 = 1 << 63
 
 
 class EnvelopeError(ValueError):
@@ -157,7 +161,7 @@ def _open(payload: bytes, most_ranks: int | None = None) -> tuple[Envelope, list
     end = _OPENING.size + _OPENING.unpack_from(payload)[1]
     compressed = payload[_OPENING.size : end]
     try:
-        head, _ = understood(_Head, foreign_json.parse(_first_line(compressed)))
+        head, _ = understood(_Head, _foreign_json(_first_line(compressed)))
         if most_ranks is not None and head.ranks > most_ranks:
             raise EnvelopeError(f"head: {counted(head.ranks, 'rank record')}, at most {most_ranks} are read")
         if sum(size for _, size, _ in head.journals) > _JOURNALS_LIMIT:
@@ -206,7 +210,7 @@ def _records(lines: Iterable[bytes], newer: dict[str, None]) -> Iterator[tuple[i
     """Ranks and their records; names of fields that this version does not know come into ``newer``."""
     first: RankRecord | None = None
     for line in lines:
-        entry, _ = understood(_Line, foreign_json.parse(line))
+        entry, _ = understood(_Line, _foreign_json(line))
         own = entry.record
         if first is None:
             first, unknown = understood(RankRecord, own)
@@ -277,3 +281,28 @@ def _spans(journals: Mapping[int, bytes]) -> str:
             spans.append([rank, rank])
     shown = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in spans[:8])
     return f"ranks {shown}" + (f" and {len(spans) - 8} spans more" if len(spans) > 8 else "")
+
+
+def _foreign_json(data: bytes) -> Any:
+    """JSON that anybody may have written, nested at most 32 deep: 64-bit integers, finite numbers, Unicode text.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    value = from_json(data, allow_inf_nan=False)
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        deeper: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                deeper.extend(item.values())
+            elif isinstance(item, list):
+                deeper.extend(item)
+            elif isinstance(item, int) and not -_INT64 <= item < _INT64:
+                raise ValueError("an integer exceeds 64 bits")
+            elif isinstance(item, float) and not math.isfinite(item):
+                raise ValueError("a number is not finite")
+        if not deeper:
+            return value
+        level = deeper
+    raise ValueError(f"nested deeper than {_MAX_DEPTH}")

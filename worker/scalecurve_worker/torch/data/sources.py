@@ -12,11 +12,10 @@ from torch import Tensor
 
 from scalecurve_api.programs.data import Augmentation
 from scalecurve_api.programs.labels import TrainingLabels
-from scalecurve_worker.torch.data.arrays import ArrayLoader
+from scalecurve_worker.torch.data.arrays import ArrayLoader, SyntheticLoader, random_inputs, random_tokens
 from scalecurve_worker.torch.data.image_folder import ImageFolder
 from scalecurve_worker.torch.data.loader import BatchFormat, DataShard, DataSpec, Loader, steps_per_epoch
 from scalecurve_worker.torch.data.packed_tokens import PackedTokens, sequences_of
-from scalecurve_worker.torch.data.synthetic import SyntheticLoader, random_inputs, random_tokens
 from scalecurve_worker.training.data.augmentation import Augment, augment_for
 from scalecurve_worker.training.data.decoding import TrainingDecoder, open_image_list
 from scalecurve_worker.training.data.image_list import ImageList

@@ -11,7 +11,6 @@ from scalecurve_operator.cache.cached_objects import CachedExperiment, Key
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.reconcile.reconciliation import Reconciliation
 from scalecurve_operator.status import events, render
-from scalecurve_operator.status.headlines import headlines
 
 PUBLISH_INTERVAL_S = 2.0
 
@@ -61,7 +60,7 @@ def _render(rec: Reconciliation, experiment: CachedExperiment, conditions: Seque
         generation,
         rec.decision.status,
         current,
-        headlines(rec.index.spec, rec.index.plan, rec.index.throughputs),
+        render.headlines(rec.index.spec, rec.index.plan, rec.index.throughputs),
         render.conditions(before, conditions, generation, wall),
         wall,
         rec.started_at,

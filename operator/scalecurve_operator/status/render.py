@@ -1,7 +1,9 @@
 """Statuses as written to the API server, as JSON; ``scalecurve_api.crds.status`` declares every field. Pure."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 from typing import Any
 
 from scalecurve_api.crds.status import (
@@ -9,29 +11,24 @@ from scalecurve_api.crds.status import (
     MAX_HEADLINES,
     MAX_HISTORY,
     MAX_LEFT_OUT,
+    CurrentTrial,
+    Headline,
     one_line,
 )
 from scalecurve_api.lifecycle import ExperimentPhase, Status
+from scalecurve_api.planning.plan import Plan, baseline_of
 from scalecurve_api.planning.runner_choice import RunnerChoice
 from scalecurve_api.record.verdict import Verdict
+from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.pod_options import MAX_NODES
+from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
 from scalecurve_kube.resources import Object, timestamp
-from scalecurve_operator.status.headlines import best_efficiency
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 _MAX_TIMELINE = 64
-_OF_ONE_ATTEMPT = (
-    "reason",
-    "message",
-    "jobUid",
-    "nodes",
-    "throughput",
-    "summary",
-    "record",
-    "timeline",
-    "endedAt",
-    "unproved",
+_OF_ONE_ATTEMPT = frozenset(
+    ("reason", "message", "jobUid", "nodes", "throughput", "summary", "record", "timeline", "endedAt", "unproved")
 )
 
 
@@ -144,14 +141,9 @@ def runner(choice: RunnerChoice) -> Object:
 
 def current_trial(name: str, trial: TrialSpec, phase: TrialPhase, status: Mapping[str, object]) -> Object:
     """A trial that has begun and not ended."""
-    entry: Object = {
-        "name": name,
-        "point": one_line(trial.point.name, 128),
-        "workers": trial.point.workers,
-        "phase": phase.value,
-        "attempt": status.get("attempts") or 1,
-    }
-    return entry | ({"since": status["startedAt"]} if status.get("startedAt") else {})
+    where = {"name": name, "point": trial.point.name, "workers": trial.point.workers}
+    begun = {"phase": phase, "attempt": status.get("attempts") or 1, "since": status.get("startedAt") or None}
+    return CurrentTrial.model_validate(where | begun).wire()
 
 
 def ends(status: Status, before: Mapping[str, object]) -> Iterator[Object]:
@@ -222,3 +214,48 @@ def _throughput(summary: Mapping[str, Any] | None) -> str | None:
 
 def _list(value: object) -> list[Object]:
     return list(value) if isinstance(value, list) else []
+
+
+def headlines(spec: ExperimentSpec, plan: Plan, throughputs: Mapping[int, float]) -> list[Object]:
+    """How each series scales so far, at its largest measured worker count, best efficiency first.
+
+    ``throughputs`` is in samples per second by position in the plan. Repetitions are averaged geometrically, as in the
+    report, which has the uncertainties; an entry without its baseline has a throughput only.
+    """
+    measured: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    modes: dict[str, Mode] = {}
+    for index, throughput in throughputs.items():
+        point = plan.trials.point(index)
+        measured[point.series][point.workers].append(throughput)
+        modes[point.series] = point.mode
+    planned: dict[str, set[int]] = defaultdict(set)
+    for point in plan.points:
+        planned[point.series].add(point.workers)
+    ranked = [
+        _headline(series, modes[series], by_workers, baseline_of(spec, sorted(planned[series])))
+        for series, by_workers in measured.items()
+    ]
+    return [entry.wire() for _, entry in sorted(ranked, key=lambda pair: (-pair[0], pair[1].series))]
+
+
+def best_efficiency(entries: Sequence[Object]) -> str | None:
+    """The efficiency of the best series, with its worker count."""
+    best = (f"{entry['efficiency']} at {entry['workers']}" for entry in entries if "efficiency" in entry)
+    return next((one_line(text, 64) for text in best), None)
+
+
+def _headline(series: str, mode: Mode, by_workers: Mapping[int, list[float]], baseline: int) -> tuple[float, Headline]:
+    workers = max(by_workers)
+    throughput = _mean(by_workers[workers])
+    reference = _mean(by_workers[baseline]) if baseline in by_workers and workers != baseline else 0.0
+    entry = {"series": series, "mode": mode, "workers": workers, "throughput": f"{throughput:,.1f}/s"}
+    if not reference:
+        return -1.0, Headline.model_validate(entry)
+    speed_up = throughput / reference
+    efficiency = speed_up * baseline / workers
+    ratios = {"speedUp": f"{speed_up:.2f}", "efficiency": f"{efficiency:.1%}"}
+    return efficiency, Headline.model_validate(entry | ratios)
+
+
+def _mean(values: list[float]) -> float:
+    return geometric_mean(values) if all(value > 0 for value in values) else 0.0

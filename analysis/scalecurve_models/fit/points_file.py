@@ -8,7 +8,6 @@ workers,bytes,time_us[,nodes][,series]              all-reduce algorithms
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from scalecurve_models.collectives.comparison import compare_algorithms
 from scalecurve_models.collectives.costs import RankGroup
 from scalecurve_models.collectives.tables import collective_tables
 from scalecurve_models.comparison.tables import models_table
+from scalecurve_models.fit.predict_points import csv_rows
 from scalecurve_models.fitting.least_squares import FitError, largest_absolute, mean_absolute
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalecurve_models.laws.cross_validation import LawComparison, compare_laws
@@ -82,23 +82,12 @@ def read_points(path: Path) -> Points:
 
     Raises FitError, naming the file, and the line or the columns that are wrong.
     """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise FitError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FitError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"]
-    rows = csv.reader(line for _, line in numbered)
-    header = [name.strip() for name in next(rows, [])]
+    header, rows = csv_rows(path, MAX_BYTES)
     layout = _layout(path, header)
     series: dict[str, list[dict[str, float]]] = {}
     texts: dict[str, dict[str, str]] = {}
     wrong: list[int] = []
-    for (number, _), cells in zip(numbered[1:], rows, strict=False):
-        row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        if len(cells) != len(header):
-            raise FitError(f"{path}:{number}: expected {count(len(header), 'value')}, got {len(cells)}")
+    for number, row in rows:
         numbers = {name: _number(value, name == "step") for name, value in row.items() if name not in _TEXT}
         usable = {name: value for name, value in numbers.items() if value is not None}
         if len(usable) < len(numbers):

@@ -24,6 +24,11 @@ _WORKERS: Limits = (1, 1e6)
 _FLOPS: Limits = (1, 1e24)
 _SIGNED: Limits = (-1e30, 1e30)
 _MICROSECONDS: Limits = (1e-6, 1e15)
+_TIMED = {
+    "bytes": _SOME,
+    **dict.fromkeys(("time_us_median", "time_us_p95"), _MICROSECONDS),
+    **dict.fromkeys(("algbw", "busbw"), (0, 1e9)),
+}
 _LIMITS: Mapping[str, Mapping[str, Limits]] = {
     "trial.point": {
         **dict.fromkeys(("workers", "nodes", "workers_per_node"), _WORKERS),
@@ -31,13 +36,9 @@ _LIMITS: Mapping[str, Mapping[str, Limits]] = {
     },
     "trial": {"repetition": (0, 1e6)},
     "": {
-        "flops_per_sample": _FLOPS,
-        "hardware_flops_per_sample": _FLOPS,
-        "peak_flops": _FLOPS,
+        **dict.fromkeys(("flops_per_sample", "hardware_flops_per_sample", "peak_flops"), _FLOPS),
         "parameters": _COUNT,
-        "foreign_load": (0, 1e6),
-        "own_load": (0, 1e6),
-        "stolen_load": (0, 1e6),
+        **dict.fromkeys(("foreign_load", "own_load", "stolen_load"), (0, 1e6)),
     },
     "windows": {
         "wall_ns": _NS,
@@ -47,32 +48,13 @@ _LIMITS: Mapping[str, Mapping[str, Limits]] = {
         "first_step": _STEPS,
         "energy_j": (0, 1e15),
     },
-    "allreduce": {
-        "bytes": _SOME,
-        "time_us_median": _MICROSECONDS,
-        "time_us_p95": _MICROSECONDS,
-        "algbw": (0, 1e9),
-        "busbw": (0, 1e9),
-    },
-    "collectives": {
-        "bytes": _SOME,
-        "time_us_median": _MICROSECONDS,
-        "time_us_p95": _MICROSECONDS,
-        "algbw": (0, 1e9),
-        "busbw": (0, 1e9),
-    },
+    "allreduce": _TIMED,
+    "collectives": _TIMED,
     "evaluations": {"epoch": _EPOCHS, "wall_s": _SECONDS, "accuracy": _SHARE, "train_accuracy": _SHARE},
     "dataset": {"train": _COUNT, "val": _COUNT, "class_counts": _COUNT, "test": _COUNT, "test_accuracy": _SHARE},
     "dataset.labels": {
-        "stored": _COUNT,
-        "stored_counts": _COUNT,
-        "left_out": _COUNT,
-        "unlabeled": _COUNT,
-        "flipped": _COUNT,
-        "pseudo_labeled": _COUNT,
-        "pseudo_correct": _COUNT,
-        "before_resampling": _COUNT,
-        "distinct": _COUNT,
+        **dict.fromkeys(("stored", "stored_counts", "left_out", "unlabeled", "flipped"), _COUNT),
+        **dict.fromkeys(("pseudo_labeled", "pseudo_correct", "before_resampling", "distinct"), _COUNT),
     },
     "dataset.pictures": {"label": (0, 1e6), "shape": (1, 1e4)},
     "noise_scale": {"epoch": _EPOCHS, "simple": (0, 1e30), "gradient2": _SIGNED, "trace": _SIGNED},

@@ -13,33 +13,11 @@ from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.secrets import masked, secrets_in, trial_without_secrets
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
-_SHARED = (
-    *(
-        "backend",
-        "strategy",
-        "versions",
-        "environment",
-        "options",
-        "parameters",
-        "flops_per_sample",
-        "hardware_flops_per_sample",
-        "peak_flops",
-    ),
-    *(
-        "traffic",
-        "servers",
-        "warmup",
-        "evaluations",
-        "dataset",
-        "noise_scale",
-        "quantization",
-        "allreduce",
-        "collectives",
-        "axis_traffic",
-    ),
-    "layout",
-    "pipeline",
+_OF_EVERY_RANK = frozenset(
+    ("topology", "windows", "sections", "device_samples", "foreign_load", "own_load", "stolen_load", "equality")
 )
+_SHARED = (RankRecord.model_fields.keys() & TrialRecord.model_fields.keys()) - {"schema_", "trial"} - _OF_EVERY_RANK
+"""What a trial's record has of its first rank."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli.cluster_options import cluster_options
+from scalecurve.cli.cluster import cluster_errors, cluster_options
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
 from scalecurve_kube.address import ClusterAddress, has_current_context
@@ -71,8 +71,6 @@ def command(
 
 def _there(experiment: ScalingExperiment | None, address: ClusterAddress, meant: bool) -> tuple[Table, bool] | None:
     """The cluster, and whether it blocks the experiment; None without a cluster to look at."""
-    from scalecurve.cli.cluster_errors import cluster_errors
-
     if not meant and not has_current_context():
         return None
     from scalecurve.cluster.doctor import doctor, table

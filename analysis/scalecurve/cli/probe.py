@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from scalecurve.cli.cluster_options import cluster_options
+from scalecurve.cli.cluster import cluster_errors, cluster_options
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import Real, fail, load_experiment, output_option, overlay_option, show
 from scalecurve_kube.address import ClusterAddress
@@ -54,7 +54,6 @@ def command(
     experiment in the namespace, which the operator there carries out and which is deleted afterwards. Exit code 1 if
     something is slow.
     """
-    from scalecurve.cli.cluster_errors import cluster_errors
     from scalecurve.cluster.probe import (
         ALL_REDUCE,
         GroupRuns,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli.cluster_options import cluster_options
+from scalecurve.cli.cluster import cluster_errors, cluster_options
 from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import complain, fail, progress_bar, quiet_option
 from scalecurve_api.problem import printable
@@ -43,7 +43,6 @@ def default_folder(name: str) -> Path:
 
 def fetch(name: str, bundle: Path, address: ClusterAddress, quiet: bool = False) -> Pulled:
     """Pull with a progress bar and print what was fetched and what was not; an error ends the verb."""
-    from scalecurve.cli.cluster_errors import cluster_errors
     from scalecurve.cluster.experiments import find
     from scalecurve.cluster.pull import BundleRefused, pull
 

@@ -15,7 +15,7 @@ from scalecurve.cli.bundles import (
     label_option,
     open_all,
 )
-from scalecurve.cli.cluster_options import cluster_options
+from scalecurve.cli.cluster import cluster_options
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import fail
 from scalecurve.cli.price import PriceOverride, price_options

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scalecurve.cli.bundles import bundles_or_experiments_argument, open_all
-from scalecurve.cli.cluster_options import cluster_options
+from scalecurve.cli.cluster import cluster_errors, cluster_options
 from scalecurve.cli.output import output_option, show
 from scalecurve_kube.address import ClusterAddress
 
@@ -51,7 +51,6 @@ def command(arguments: tuple[Path, ...], address: ClusterAddress, output: str) -
 def _in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Watched], list[ExperimentProgress]]:
     if not names:
         return [], []
-    from scalecurve.cli.cluster_errors import cluster_errors
     from scalecurve.cluster.experiments import begun, find
     from scalecurve.cluster.status import bundle_of
     from scalecurve.curves.progress import status

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli.cluster_options import cluster_options
+from scalecurve.cli.cluster import cluster_errors, cluster_options
 from scalecurve.cli.output import Real, as_text, complain
 from scalecurve_kube.address import ClusterAddress
 
@@ -32,7 +32,6 @@ def command(name: str, every: float, address: ClusterAddress) -> None:
 
     Exit code 1 if it failed or a trial did not succeed.
     """
-    from scalecurve.cli.cluster_errors import cluster_errors
     from scalecurve.cluster.experiments import find
     from scalecurve.cluster.status import headline_table
     from scalecurve.cluster.watch import watch

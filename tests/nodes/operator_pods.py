@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from tools.devcluster.nodes.installed import NAMESPACE
-from tools.devcluster.rest import Cluster
+from tools.devcluster.rest import RunningCluster
 from tools.devcluster.waiting import wait_until
 
 Object = dict[str, Any]
 
 
-def operator_pods(cluster: Cluster) -> list[Object]:
+def operator_pods(cluster: RunningCluster) -> list[Object]:
     """Oldest first; none for a moment after one was deleted."""
     query = "labelSelector=app.kubernetes.io/component=operator"
     pods = cluster.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods?{query}")["items"]
     return sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
 
-def replace_operator(cluster: Cluster) -> None:
+def replace_operator(cluster: RunningCluster) -> None:
     """Kill the operator's pod at once; its Deployment makes another, which is ready when this returns."""
     before = [pod["metadata"]["name"] for pod in operator_pods(cluster)]
     cluster.kubectl("-n", NAMESPACE, "delete", "pod", *before, "--grace-period=0", "--force")

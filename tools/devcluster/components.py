@@ -15,7 +15,7 @@ _STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="component-start
 _PAUSE_S = 0.02
 
 
-class CommandError(subprocess.CalledProcessError):
+class CommandFailed(subprocess.CalledProcessError):
     """A command that failed, with what it said."""
 
     def __str__(self) -> str:
@@ -23,12 +23,12 @@ class CommandError(subprocess.CalledProcessError):
 
 
 def output(*command: str | Path, text: str | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """What a command prints, given `text` on its standard input. Raises CommandError."""
+    """What a command prints, given `text` on its standard input. Raises CommandFailed."""
     whole = [str(part) for part in command]
     more = {**os.environ, **(environment or {})}
     done = subprocess.run(whole, input=text, capture_output=True, text=True, env=more, check=False)
     if done.returncode:
-        raise CommandError(done.returncode, whole, done.stdout, done.stderr)
+        raise CommandFailed(done.returncode, whole, done.stdout, done.stderr)
     return done.stdout
 
 

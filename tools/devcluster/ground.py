@@ -11,7 +11,7 @@ from tools.devcluster import toolchain
 from tools.devcluster.certificates import Authority
 from tools.devcluster.components import Component
 from tools.devcluster.ports import Ports
-from tools.devcluster.rest import Cluster, Rest
+from tools.devcluster.rest import Rest, RunningCluster
 
 LOOPBACK = "127.0.0.1"
 MASTERS = ("system:masters",)
@@ -21,7 +21,7 @@ _ALIVE = "alive"
 """A file in the folder, locked for as long as its process lives."""
 
 
-class Ground(Cluster):
+class Ground(RunningCluster):
     """Gives components their place, and takes everything back when `ending` is closed.
 
     Flags given for a component follow ours and win.

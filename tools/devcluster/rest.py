@@ -89,7 +89,7 @@ class Rest:
         return None
 
 
-class Cluster:
+class RunningCluster:
     """A cluster that answers: its kubeconfig of an administrator, and requests in their name."""
 
     kubeconfig: Path
@@ -98,7 +98,7 @@ class Cluster:
     """kubectl"""
 
     def kubectl(self, *arguments: str, text: str | None = None, kubeconfig: Path | None = None) -> str:
-        """Output of a kubectl command, given `text` on its standard input. Raises CommandError."""
+        """Output of a kubectl command, given `text` on its standard input. Raises CommandFailed."""
         return output(self.program, f"--kubeconfig={kubeconfig or self.kubeconfig}", *arguments, text=text)
 
     def found(self, path: str) -> bool:

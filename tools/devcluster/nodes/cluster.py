@@ -23,7 +23,7 @@ from tools.devcluster.nodes.fabric import DNS, HOST, Fabric
 from tools.devcluster.nodes.image_store import Store
 from tools.devcluster.nodes.node import Node, remove_groups, write_settings
 from tools.devcluster.nodes.small_images import PAUSE
-from tools.devcluster.rest import Cluster, Rest
+from tools.devcluster.rest import Rest, RunningCluster
 from tools.devcluster.tier import Tier
 from tools.devcluster.waiting import wait_until
 
@@ -35,7 +35,7 @@ def state() -> Path:
     return toolchain.cache() / "cluster"
 
 
-class RealCluster(Cluster):
+class RealCluster(RunningCluster):
     """A running cluster; `nodes` by name (node1 and on)."""
 
     def __init__(self, nodes: int = 2, images: Sequence[Path] = ()) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Self
 
 from tools.devcluster import toolchain
-from tools.devcluster.rest import Cluster, Rest
+from tools.devcluster.rest import Rest, RunningCluster
 
 _SERVING = re.compile(r"Starting to serve on 127\.0\.0\.1:(\d+)")
 
 
-class ExistingCluster(Cluster):
+class ExistingCluster(RunningCluster):
     """The cluster of $KUBECONFIG, through `kubectl proxy`, which knows every way to log in. It is left as it was found,
     but for the namespaces that tests make and delete.
     """

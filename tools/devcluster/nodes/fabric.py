@@ -36,7 +36,7 @@ class Fabric:
         self.space = Space("fabric", logs)
 
     def start(self) -> None:
-        """Make the bridge, and its leg to this machine. Raises CommandError with what `ip` said."""
+        """Make the bridge, and its leg to this machine. Raises CommandFailed with what `ip` said."""
         self.space.start()
         _ip(
             self.space,

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from tools.devcluster import toolchain
-from tools.devcluster.components import CommandError, output
-from tools.devcluster.rest import Cluster
+from tools.devcluster.components import CommandFailed, output
+from tools.devcluster.rest import RunningCluster
 from tools.devcluster.waiting import READY_S
 from tools.images import build as images
 from tools.images import recipe
@@ -29,19 +29,19 @@ Object = dict[str, Any]
 class Installed:
     """A release of the chart in a cluster that has its images."""
 
-    def __init__(self, cluster: Cluster, **values: str | int) -> None:
+    def __init__(self, cluster: RunningCluster, **values: str | int) -> None:
         self.cluster = cluster
         self._values = values
 
     def start(self) -> Self:
-        """Install it, and wait until the operator is ready. Raises CommandError."""
+        """Install it, and wait until the operator is ready. Raises CommandFailed."""
         restricted_namespace(self.cluster, NAMESPACE)
         try:
             helm(
                 self.cluster.kubeconfig, "install", "scalecurve", CHART, f"--namespace={NAMESPACE}", "--wait",
                 f"--timeout={READY_S:g}s", *self._chosen(),
             )  # fmt: skip
-        except CommandError as error:
+        except CommandFailed as error:
             error.add_note(self.cluster.kubectl("-n", NAMESPACE, "describe", "pods"))
             raise
         return self
@@ -67,7 +67,7 @@ class Installed:
         return self.cluster.kubectl("-n", NAMESPACE, "logs", "deployment/scalecurve", "--tail=-1")
 
 
-def restricted_namespace(cluster: Cluster, name: str) -> str:
+def restricted_namespace(cluster: RunningCluster, name: str) -> str:
     """A namespace at Pod Security's `restricted` level."""
     cluster.namespace(name)
     cluster.kubectl("label", "namespace", name, *(f"{key}={value}" for key, value in RESTRICTED.items()))
@@ -75,7 +75,7 @@ def restricted_namespace(cluster: Cluster, name: str) -> str:
 
 
 def helm(kubeconfig: Path, *arguments: str | Path) -> str:
-    """Output of a helm command. Raises CommandError."""
+    """Output of a helm command. Raises CommandFailed."""
     return output(toolchain.binary("helm"), *arguments, environment={"KUBECONFIG": str(kubeconfig)})
 
 

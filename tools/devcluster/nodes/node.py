@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 
 from tools.devcluster import toolchain
-from tools.devcluster.components import CommandError, Component
+from tools.devcluster.components import CommandFailed, Component
 from tools.devcluster.nodes.fabric import DNS, Fabric, node_address, pod_range
 from tools.devcluster.nodes.image_store import Store
 from tools.devcluster.nodes.machine import cgroup_mounts
@@ -72,8 +72,8 @@ class Node:
         self._start("kubelet", [toolchain.binary("kubelet"), *flags])
         self._start("kube-proxy", [toolchain.binary("kube-proxy"), f"--config={_INSIDE}/kube-proxy.yaml"])
 
-    def _write(self, name: str, to: str | None = None, **given: object) -> None:
-        write_settings(self.folder / (to or name), name, inside=_INSIDE, **given)
+    def _write(self, name: str, to: str | None = None, **values: object) -> None:
+        write_settings(self.folder / (to or name), name, inside=_INSIDE, **values)
 
     def _start(self, name: str, command: Sequence[str | Path]) -> None:
         path = f"{toolchain.built('containerd')}:{os.environ.get('PATH', os.defpath)}"  # containerd looks its shim up
@@ -83,7 +83,7 @@ class Node:
     # -- use
 
     def ctr(self, *arguments: str | Path) -> str:
-        """Output of a `ctr` command on the pods' images and containers. Raises CommandError."""
+        """Output of a `ctr` command on the pods' images and containers. Raises CommandFailed."""
         return self.space.run(toolchain.binary("ctr"), "--namespace=k8s.io", *arguments)
 
     def images(self) -> list[str]:
@@ -94,7 +94,7 @@ class Node:
         self.components["containerd"].wait(0)  # raises, with the end of its log, when it has ended
         try:
             self.ctr("version")
-        except CommandError:
+        except CommandFailed:
             return False
         return True
 
@@ -105,9 +105,11 @@ class Node:
             component.kill()
 
 
-def write_settings(to: Path, name: str, **given: object) -> None:
-    """One of settings/, with what is given in the place of its variables."""
-    to.write_text(Template((_SETTINGS / name).read_text()).substitute({key: str(each) for key, each in given.items()}))
+def write_settings(to: Path, name: str, **values: object) -> None:
+    """One of settings/, with these values of its variables."""
+    to.write_text(
+        Template((_SETTINGS / name).read_text()).substitute({key: str(value) for key, value in values.items()})
+    )
 
 
 def _group(node: str) -> str:

@@ -59,7 +59,7 @@ class Space:
         return Component(name, [*self.entering(), *command], self.logs / f"{name}.log", None, environment)
 
     def run(self, *command: str | Path, text: str | None = None) -> str:
-        """Output of a command in it. Raises CommandError."""
+        """Output of a command in it. Raises CommandFailed."""
         return output(*self.entering(), *command, text=text)
 
     def end(self) -> None:

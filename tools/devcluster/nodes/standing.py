@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.devcluster import ROOT, toolchain
-from tools.devcluster.components import CommandError, ComponentError, output
+from tools.devcluster.components import CommandFailed, ComponentError, output
 from tools.devcluster.nodes import machine
 from tools.devcluster.nodes.cluster import RealCluster, remove_left_behind, state
 from tools.devcluster.nodes.image_store import DISCARDING, archives_of
@@ -57,7 +57,7 @@ def add(held: Mapping[str, str | int], archives: Sequence[Path]) -> int:
             ctr = [str(toolchain.binary("ctr")), "--namespace=k8s.io", "images", "import", *DISCARDING]
             try:
                 output(*entering(int(pid.read_text()), isolated=True), *ctr, archive.resolve())
-            except CommandError as error:
+            except CommandFailed as error:
                 print(f"{archive}: {error.stderr.strip().splitlines()[-1]}", file=sys.stderr)
                 return 2
     print(f"already up{', now with these images' if archives else ''}", file=sys.stderr)
@@ -83,7 +83,7 @@ def hold(nodes: int, archives: Sequence[Path]) -> int:
             sys.stdout.close()
             while True:
                 signal.pause()
-    except (CommandError, ComponentError, OSError, ValueError) as error:
+    except (CommandFailed, ComponentError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 3
 

@@ -88,9 +88,9 @@ class Pod:
         return (0 if first else 1, int(index) if index.isdigit() else 0)
 
 
-def pod_of(found: Mapping[str, Any], started: str) -> Pod:
+def pod_of(body: Mapping[str, Any], started: str) -> Pod:
     """A pod as the API server has it."""
-    metadata, spec = found["metadata"], found["spec"]
+    metadata, spec = body["metadata"], body["spec"]
     return Pod(
         metadata["namespace"], metadata["name"], metadata["uid"], spec.get("nodeName") or "", metadata["labels"],
         spec["containers"], started, spec.get("activeDeadlineSeconds"),

@@ -55,7 +55,7 @@ quickstart: $(RUNTIME)  ## run a real experiment here and write its report
 .PHONY: horovod
 horovod: $(RUNTIME)  ## build and install Horovod (4 minutes; CMake, g++)
 	@$(call install,mpi)
-	@$(BIN)/python -m tools.images.horovod_wheel --install
+	@PYTHON=$(BIN)/python sh images/horovod/install.sh
 
 PYTEST := $(BIN)/python -m pytest -n auto --durations=12
 FRAMEWORKS := $(VENV)/.frameworks
@@ -99,7 +99,7 @@ $(FRAMEWORKS): $(DEV) locks/tensorflow.txt
 
 .PHONY: test-frameworks
 test-frameworks: $(FRAMEWORKS)  ## tests with TensorFlow and Horovod
-	@$(BIN)/python -m tools.images.horovod_wheel --install $(HOROVOD_ARGS) || [ $$? -eq 3 ]
+	@PYTHON=$(BIN)/python sh images/horovod/install.sh || [ $$? -eq 3 ]
 	@$(PYTEST) -n 0 --dist no -m frameworks $(PYTEST_ARGS)
 
 INTEGRATIONS := $(VENV)/.integrations

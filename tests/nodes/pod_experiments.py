@@ -6,7 +6,7 @@ They are small on purpose: what runs here shares the cores of one machine, and p
 from typing import Any
 
 from scalecurve_api.programs.horovod import TAPE, WRAPPER
-from tools.images import build as images
+from tools.images import archives as images
 
 Object = dict[str, Any]
 

@@ -54,17 +54,15 @@ _EXPERIMENT: dict[str, Any] = {
 
 
 def archives(names: Sequence[str]) -> str:
-    """Build the images; link their archives and bills into dist/images."""
+    """Build the images, and copy their archives into dist/images."""
     if reason := images.lacking():
         return f"skipped: {reason}"
-    base = images.choose_base(images.AUTO, names, dist.version(), {})
     folder = DIST / "images"
     folder.mkdir()
-    for name, archive in images.build(names, base, dist.version()).items():
-        for path in (archive, archive.with_name(f"{name}.cdx.json")):
-            shutil.copy2(path, folder / path.name)
+    for archive in images.build(names, tag=dist.version()).values():
+        shutil.copy2(archive, folder)
     dist.digests(folder)
-    return f"{', '.join(names)} on {base}"
+    return ", ".join(names)
 
 
 def quickstart(python: Path) -> str:

@@ -27,8 +27,7 @@ from tools.devcluster import toolchain
 from tools.devcluster.components import Component, output
 from tools.devcluster.nodes import small_images
 from tools.devcluster.waiting import READY_S
-from tools.images import build as images
-from tools.images import recipe
+from tools.images import archives as images
 
 DISCARDING = ("--local", "--discard-unpacked-layers")
 """Of `ctr images import`: layers are kept unpacked only."""
@@ -45,13 +44,13 @@ def archives_of(chosen: Sequence[str]) -> list[Path]:
     Raises ValueError for what is neither.
     """
     if not chosen:
-        return [archive for name in recipe.names() if (archive := images.built(name)).exists()]
+        return [archive for name in images.targets() if (archive := images.built(name))]
     archives = []
     for each in chosen:
-        archive = images.built(each) if each in recipe.names() else Path(each).absolute()
-        if not archive.exists():
-            make = f"`make images IMAGES={each}` builds it" if each in recipe.names() else "there is no such archive"
-            raise ValueError(f"{each}: {make}; images of this repository are {', '.join(recipe.names())}")
+        archive = images.built(each) if each in images.targets() else Path(each).absolute()
+        if not archive or not archive.exists():
+            make = f"`make images IMAGES={each}` builds it" if each in images.targets() else "there is no such archive"
+            raise ValueError(f"{each}: {make}; images of this repository are {', '.join(images.targets())}")
         archives.append(archive)
     return archives
 

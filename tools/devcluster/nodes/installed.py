@@ -7,8 +7,7 @@ from tools.devcluster import toolchain
 from tools.devcluster.components import CommandFailed, output
 from tools.devcluster.rest import RunningCluster
 from tools.devcluster.waiting import READY_S
-from tools.images import build as images
-from tools.images import recipe
+from tools.images import archives as images
 
 CHART = Path(__file__).parents[3] / "charts" / "scalecurve"
 NAMESPACE = "scalecurve-system"
@@ -82,5 +81,5 @@ def helm(kubeconfig: Path, *arguments: str | Path) -> str:
 def image_of(workload: Object) -> str:
     """Which image of this repository a workload runs in."""
     given = str(workload.get("image", ""))
-    named = [name for name in recipe.names() if given == images.reference(name)]
+    named = [name for name in images.targets() if given == images.reference(name)]
     return named[0] if named else PROGRAMS[workload.get("program", "torch")]

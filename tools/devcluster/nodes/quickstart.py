@@ -17,12 +17,13 @@ from pathlib import Path
 
 import yaml
 
+from tools import apt
 from tools.devcluster import ROOT, toolchain
 from tools.devcluster.nodes import machine
 from tools.devcluster.nodes.cluster import state
 from tools.devcluster.nodes.existing import ExistingCluster
 from tools.devcluster.nodes.installed import Installed, image_of, restricted_namespace
-from tools.images import build as images
+from tools.images.build import build as build_images
 
 _STANDING = (sys.executable, "-m", "tools.devcluster.nodes.standing")
 EXPERIMENT = ROOT / "manifests" / "experiments" / "two-nodes.yaml"
@@ -42,7 +43,7 @@ def main() -> int:
     chosen = parser.parse_args()
     try:
         return run(chosen.experiment, chosen.keep)
-    except (StageError, images.BuildError, FileNotFoundError, subprocess.CalledProcessError) as error:
+    except (StageError, apt.AptError, FileNotFoundError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 3
 
@@ -57,7 +58,7 @@ def run(file: Path, keep: bool) -> int:
         raise StageError(why)
     with _stage("images"):
         names = ["operator", image_of(tree["spec"]["workload"])]
-        archives = images.build(names, images.choose_base(images.AUTO, names, images.TAG, {}))
+        archives = build_images(names)
     try:
         with _stage("cluster"):
             _run(*_STANDING, "up", *archives.values())

@@ -1,7 +1,7 @@
 """Where the time of a trial goes that no step needs: from its turn to its first measured step, and on to the next.
 
     make cluster-quickstart KEEP=1; export KUBECONFIG=...
-    python docs/evidence/cluster/scripts/latency.py EXPERIMENT.yaml FOLDER    applies it in `bench`, pulls into FOLDER
+    PYTHONPATH=. python docs/evidence/cluster/scripts/latency.py EXPERIMENT.yaml FOLDER    applies it in `bench`
 
 Each row is one trial, in seconds, in the order in which the parts follow one another:
 

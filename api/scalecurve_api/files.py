@@ -11,7 +11,7 @@ import shutil
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -164,7 +164,8 @@ class Within:
         if self.status() is None:
             self.parent.make()
             with self.parent.opened() as above, _naming(self):
-                os.mkdir(self.name, dir_fd=above)
+                with suppress(FileExistsError):  # made by another thread or process since
+                    os.mkdir(self.name, dir_fd=above)
                 os.fsync(above)
         with self.opened():
             pass

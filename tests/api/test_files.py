@@ -197,3 +197,18 @@ def test_a_temporary_file_of_a_killed_process_is_in_nobody_s_way(tmp_path: Path)
     stale.symlink_to(tmp_path / "victim")
     write_atomic(tmp_path / "a", b"x")
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_folder_that_another_makes_at_the_same_time_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, mkdir = Within(tmp_path), os.mkdir
+
+    def twice(name: str, *mode: int, dir_fd: int | None = None) -> None:
+        mkdir(name, *mode, dir_fd=dir_fd)
+        mkdir(name, *mode, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("scalecurve_api.files.os.mkdir", twice)
+        (root / "a" / "b").make()
+    assert (root / "a" / "b").is_folder()

@@ -13,11 +13,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_CHUNK = 1 << 20
 _NOT_OURS = ", which scalecurve never makes here"
 
 
@@ -118,8 +119,8 @@ class Within:
     def read(self, limit: int) -> bytes:
         """All bytes of a regular file, under the conditions of ``reading``; one that grows is refused too."""
         with self.reading(limit) as file:
-            data = file.read(limit + 1)
-        if len(data) > limit:
+            data = read_within(file, limit)
+        if data is None:
             raise PathRefused(errno.EFBIG, f"grew beyond the limit of {limit} bytes", str(self))
         return data
 
@@ -191,6 +192,25 @@ class Within:
                 os.unlink(self.name, dir_fd=above)
             else:
                 raise PathRefused(errno.EINVAL, f"is {_kind(there.st_mode)}{_NOT_OURS}", str(self))
+
+
+class Readable(Protocol):
+    """A binary file, of this machine or of an object store."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def read_within(file: Readable, limit: int) -> bytes | None:
+    """All bytes of an open file; None if there are more than ``limit``.
+
+    Memory is taken for what the file has: Python's ``read(limit)`` allocates the whole limit at once.
+    """
+    data = BytesIO()
+    while chunk := file.read(min(_CHUNK, limit + 1 - data.tell())):
+        data.write(chunk)
+        if data.tell() > limit:
+            return None
+    return data.getvalue()
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:

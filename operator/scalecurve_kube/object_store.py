@@ -9,6 +9,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
+from scalecurve_api.files import read_within
 from scalecurve_kube.errors import ClusterError, Refused
 
 RECORDS_ENV = "SCALECURVE_RECORDS"
@@ -52,10 +53,10 @@ def read(name: str, environment: Mapping[str, str] = os.environ) -> bytes:
     try:
         files, root = _open(folder)
         with files.open(posixpath.join(root, name), "rb") as file:
-            data: bytes = file.read(MAX_OBJECT_BYTES + 1)
+            data = read_within(file, MAX_OBJECT_BYTES)
     except Exception as error:
         raise _failed("read", folder, name, error) from error
-    if len(data) > MAX_OBJECT_BYTES:
+    if data is None:
         raise ObjectStoreError(f"{name} in {folder} has more than {MAX_OBJECT_BYTES} bytes: no record")
     return data
 

@@ -1,8 +1,10 @@
 """Atomic file replacement, and paths that no name and no link leads out of."""
 
+import io
 import os
 import tempfile
 import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.files import PathRefused, Within, atomic_file, write_atomic
+from scalecurve_api.files import PathRefused, Within, atomic_file, read_within, write_atomic
 
 
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -212,3 +214,18 @@ def test_a_folder_that_another_makes_at_the_same_time_is_no_error(
         patched.setattr("scalecurve_api.files.os.mkdir", twice)
         (root / "a" / "b").make()
     assert (root / "a" / "b").is_folder()
+
+
+@given(st.binary(max_size=40), st.integers(0, 50))
+def test_a_file_is_read_whole_or_not_at_all(data: bytes, limit: int) -> None:
+    assert read_within(io.BytesIO(data), limit) == (data if len(data) <= limit else None)
+
+
+def test_a_limit_is_not_the_size_that_is_allocated(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"five!")
+    tracemalloc.start()
+    try:
+        assert (Within(tmp_path) / "small").read(limit=4 << 30) == b"five!"
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 from pathlib import Path
 
@@ -166,3 +167,10 @@ def test_a_folder_that_is_no_bundle(desk: Desk, verb: str):
     ran = desk.here(verb, "photos", code=2)
     assert ran.err == "scalecurve: photos: not a bundle: neither experiment.yaml nor trials/ found\n"
     assert list((desk.folder / "photos").iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["status", "verify", "report"])
+def test_a_small_bundle_needs_little_memory(desk: Desk, bundle: Path, verb: str):
+    """As under `ulimit -v`, which counts what is reserved: a limit of a file's size is not its size."""
+    limit = 3 << 29
+    desk(verb, bundle, code=0, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))

@@ -8,8 +8,10 @@ memory goes back after each trial. pandas takes no part.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from scalecurve.bundle.problem import FileError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 MAX_TABLE_BYTES = 4 << 30
 MAX_ROWS = 200_000_000
+_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ def window_sums(trial: Trial) -> dict[int, WindowSums]:
 
     Raises FileError when the table is missing, does not match the sha256 in ``trial.json``, or is none.
     """
+    _load_pyarrow()
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -130,6 +134,7 @@ def _windows(record: TrialRecord, kind: WindowKind) -> list[TrialWindow]:
 def _decode(
     data: bytes, workers: int, timed: Sequence[TrialWindow], unsynchronized: Sequence[TrialWindow]
 ) -> StepTable:
+    _load_pyarrow()
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -228,3 +233,21 @@ def _pick(into: Durations, start: int, durations: Durations, windows: Sequence[T
             raise FileError(f"rank {rank} is missing steps of window {window.index}")
         into[at : at + window.steps] = durations[begin : begin + window.steps]
         at += window.steps
+
+
+@cache
+def _load_pyarrow() -> None:
+    """Import pyarrow with the allocator of the system.
+
+    Arrow's own reserves 1 GiB of addresses before the first byte, and limits on addresses (``ulimit -v``, batch
+    systems) count them. The variable is read once, and put back: processes that train inherit the environment.
+    """
+    chosen = os.environ.get(_POOL)
+    os.environ.setdefault(_POOL, "system")
+    try:
+        import pyarrow
+
+        pyarrow.default_memory_pool()
+    finally:
+        if chosen is None:
+            del os.environ[_POOL]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from scalecurve.bundle.packed import is_packed
+from scalecurve_api.files import read_within
 from scalecurve_api.problem import Description, Problem, expected, malformed, printable, shorten
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation.document import MAX_BYTES, Document, read_documents, write_documents
@@ -185,8 +186,8 @@ def _read(file: Path, text: str) -> str | Checked:
             got = "standard input, which is not read"
         else:
             with file.open("rb") as opened:
-                data = opened.read(_MOST_BYTES + 1)
-            if len(data) <= _MOST_BYTES:
+                data = read_within(opened, _MOST_BYTES)
+            if data is not None:
                 return data.decode()
             got = f"more than {_MOST_BYTES} bytes"
     except FileNotFoundError:

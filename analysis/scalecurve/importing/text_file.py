@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from scalecurve.importing.reading import SourceError
+from scalecurve_api.files import read_within
 
 MOST_BYTES = 256 << 20
 
@@ -16,9 +17,9 @@ def read_bytes(path: Path) -> bytes:
     """The bytes of a file; raises SourceError when it cannot be read or is larger than the limit."""
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = read_within(file, MOST_BYTES)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > MOST_BYTES:
+    if data is None:
         raise SourceError(f"{path}: larger than {MOST_BYTES >> 20} MiB")
     return data

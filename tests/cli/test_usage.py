@@ -6,13 +6,16 @@ import os
 import signal
 import struct
 import subprocess
+from collections.abc import Iterator
 from fcntl import ioctl
 from importlib.metadata import version
 from pathlib import Path
 from termios import FIONREAD
 
+import click
 import pytest
 
+from scalecurve.cli import cli
 from tests.waiting import PATIENCE_S, eventually
 
 from .conftest import SCALECURVE, Desk, Ran, check
@@ -54,6 +57,39 @@ def test_what_is_not_understood_is_said_and_exits_with_2(desk: Desk, words: list
     assert said in ran.err
     assert ran.out == ""
     assert ran.err.count("\n") == 1
+
+
+def leaves(command: click.Command, *words: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with the words that lead to it."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from leaves(inner, *words, name)
+    yield words, command
+
+
+SINGLE = [
+    (*words, max(option.opts, key=len), *(["1"] * option.nargs))
+    for words, command in leaves(cli)
+    for option in command.params
+    if isinstance(option, click.Option) and words and not (option.multiple or option.is_flag or option.count)
+]
+
+
+@pytest.mark.parametrize("typed", SINGLE, ids=" ".join)
+def test_an_option_of_one_value_is_given_once(desk: Desk, typed: tuple[str, ...]):
+    at = next(index for index, word in enumerate(typed) if word.startswith("-"))
+    words = [*typed, *typed[at:]]
+    ran = desk.here(*words, code=2)
+    assert f"{typed[at]}: given 2 times; expected once" in ran.err
+    assert ran.out == ""
+
+
+def test_flags_and_options_of_several_values_may_be_repeated(desk: Desk):
+    ran = desk.here("cost", "nowhere", "--label", "a", "--label", "b", "--include-unproved", "--include-unproved")
+    assert "times; expected once" not in ran.err
 
 
 def test_an_unknown_verb_as_a_process(desk: Desk):

@@ -9,7 +9,7 @@ import click
 
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INTERRUPTED
 from scalecurve.cli.output import fail
-from scalecurve.cli.usage import in_one_line
+from scalecurve.cli.usage import in_one_line, refuse_repeated
 from scalecurve.cli.verbs import verbs
 from scalecurve_api.text import did_you_mean
 
@@ -50,7 +50,10 @@ class LazyGroup(click.Group):
             near = did_you_mean(args[0], verbs())
             expected = f"did you mean {near!r}" if near else f"expected one of {', '.join(verbs())}"
             raise click.UsageError(f"no verb {args[0]!r}; {expected}", ctx)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            refuse_repeated(command, name, rest, ctx)
+        return name, command, rest
 
 
 @click.group(

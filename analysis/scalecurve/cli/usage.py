@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,6 +91,24 @@ def _name(param: click.Parameter, ctx: click.Context) -> str:
     if isinstance(param, click.Argument):
         return param.make_metavar(ctx).strip("[]")
     return max(param.opts, key=len)
+
+
+def refuse_repeated(command: click.Command, name: str | None, args: Sequence[str], parent: click.Context) -> None:
+    """Refuse a second value of an option that takes one: click would use the last without a word.
+
+    Raises:
+        click.UsageError: naming the option and how often it was given.
+    """
+    context = command.context_class(command, parent=parent, info_name=name, **command.context_settings)
+    try:
+        _, rest, given = command.make_parser(context).parse_args(list(args))
+    except click.UsageError:
+        return  # it is told when the command reads its words
+    for param, times in Counter(given).items():
+        if isinstance(param, click.Option) and times > 1 and not (param.multiple or param.is_flag or param.count):
+            raise click.UsageError(f"{_name(param, context)}: given {times} times; expected once", context)
+    if isinstance(command, click.Group) and rest and (verb := command.get_command(context, rest[0])):
+        refuse_repeated(verb, rest[0], rest[1:], context)
 
 
 class Duration(click.ParamType[float]):

@@ -77,6 +77,45 @@ def test_a_price_of_ones_own(desk: Desk, bundle: Path):
     assert "require a price: --prices or --per-worker-hour" in desk.here("cost", bundle, "--epochs", "2", code=2).err
 
 
+@pytest.fixture
+def two_devices(tmp_path: Path) -> tuple[Path, Path]:
+    """Bundles of a T4 and of a V100."""
+    made = []
+    for name, device in (("small", "Tesla T4"), ("large", "Tesla V100-SXM2-16GB")):
+        spec = experiment(scaling={"modes": ["weak"], "workers": [1, 2], "batch": {"perWorker": 32}})
+        made.append(write_bundle(tmp_path / name, spec, Truth(device_name=device)))
+    return made[0], made[1]
+
+
+def per_million(desk: Desk, *words: str | Path) -> dict[tuple[str, int], float]:
+    table = desk.here("cost", *words, "-o", "json", code=0).json["cost"]
+    return {(row["experiment"], row["workers"]): row["cost_per_million"]["value"] for row in table["rows"]}
+
+
+@pytest.mark.parametrize("names", [("t4", "v100"), ("small", "large")])
+def test_each_device_has_its_price(desk: Desk, two_devices: tuple[Path, Path], names: tuple[str, str]):
+    small, large = two_devices
+    labels = ("--label", "small", "--label", "large")
+    both = per_million(desk, small, large, *labels, "--per-worker-hour", f"{names[0]}=0.35,{names[1]}=2.48")
+    cheap = per_million(desk, small, large, *labels, "--per-worker-hour", "0.35")
+    dear = per_million(desk, small, large, *labels, "--per-worker-hour", "2.48")
+    assert both == {key: (cheap if key[0] == "small" else dear)[key] for key in cheap}
+
+
+@pytest.mark.parametrize(
+    ("price", "said"),
+    [
+        ("a100=1", "'a100' is no bundle and no device; expected "),
+        ("tesla=1,t4=2", "tesla and t4 are both of "),
+        ("t4=0.35,t4=1", "got 't4=1'; expected a bundle's label or device, once"),
+        ("t4=0.35,1", "got '1'; expected a bundle's label or device, once"),
+        ("t4=-1", "got -1; expected 0 to 1000000"),
+    ],
+)
+def test_a_price_of_nothing_is_refused(desk: Desk, two_devices: tuple[Path, Path], price: str, said: str):
+    assert said in desk.here("cost", *two_devices, "--per-worker-hour", price, code=2).err
+
+
 def test_compare_with_itself_and_with_a_slower_one(desk: Desk, bundle: Path):
     """Half the speed is past any threshold; twice of it is a change as well."""
     before = write_bundle(desk.folder / "before", experiment(modes=["weak"]))

@@ -35,7 +35,7 @@ from scalecurve_api.programs.old_records import is_planned
 from scalecurve_api.record.ledger import Event, Ledger
 from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.experiment import Cost, ScalingExperiment
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_api.text import few
 
@@ -62,6 +62,7 @@ class Bundle:
     claims: tuple[Claim, ...] = ()
     ledger: Ledger | None = None
     search: SearchRecord | None = None
+    price: Cost | None = None  # in the place of the experiment's, of this bundle alone
 
     @property
     def contradictions(self) -> tuple[str, ...]:

@@ -140,7 +140,7 @@ def cost(
     """
     from scalecurve.curves.cost import cost
 
-    bundles = open_all(folders, labels)
+    bundles = price.priced(open_all(folders, labels))
     costs = cost(bundles, price.cost, price_notes=price.notes(bundles), include_unproved=include_unproved)
     show_or_end([costs.table()], output, doubts(bundles, include_unproved))
 

@@ -1,38 +1,84 @@
-"""Price options: ``--prices NAME|FILE`` with date and source, or ``--per-worker-hour``."""
+"""Price options: ``--prices NAME|FILE`` with date and source, or ``--per-worker-hour``, of all bundles or of each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import Real, as_text, fail, options_as
-from scalecurve_api.text import plain
+from scalecurve_api.text import few, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scalecurve.bundle.open import Bundle
     from scalecurve.hardware.prices import Price
     from scalecurve.render.table import Table
     from scalecurve_api.spec.experiment import Cost
 
+MOST_PER_HOUR = 1e6
+
+
+class Rates(click.ParamType[float | Mapping[str, float]]):
+    """A price, or one for each bundle or device: ``2.48`` or ``t4=0.35,v100=2.48``."""
+
+    name = "price"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = Real(min=0, max=MOST_PER_HOUR)
+        if not isinstance(value, str) or "=" not in value:
+            return number.convert(value, param, ctx)
+        rates: dict[str, float] = {}
+        for part in value.split(","):
+            name, _, price = (word.strip() for word in part.partition("="))
+            if not name or not price or name in rates:
+                self.fail(f"got {part!r}; expected a bundle's label or device, once: t4=0.35,v100=2.48", param, ctx)
+            rates[name] = number.convert(price, param, ctx)
+        return rates
+
 
 @dataclass(frozen=True)
 class PriceOverride:
-    """What takes the place of the experiments' own price; both None where no option says anything.
+    """What takes the place of the experiments' own price; nothing where no option says anything.
 
-    ``price`` is an entry of a price file, whose date and source are told.
+    ``price`` is an entry of a price file, whose date and source are told. ``of`` has a price for each bundle's label or
+    device; ``cost`` is then None.
     """
 
     cost: Cost | None = None
     price: Price | None = None
+    of: Mapping[str, Cost] = field(default_factory=dict)
+
+    def priced(self, bundles: Sequence[Bundle]) -> tuple[Bundle, ...]:
+        """The bundles, each with the price of its own; a name that is nobody's ends the verb."""
+        if not self.of:
+            return tuple(bundles)
+        named = {bundle.label: _names_of(bundle, self.of) for bundle in bundles}
+        for name in self.of:
+            if not any(name in names for names in named.values()):
+                known = dict.fromkeys(known for bundle in bundles for known in (bundle.label, *_devices(bundle)))
+                fail(f"--per-worker-hour: {name!r} is no bundle and no device; expected {few(list(known))}", EXIT_INPUT)
+        for label, names in named.items():
+            if len(names) > 1:
+                fail(f"--per-worker-hour: {' and '.join(names)} are both of {label}; name the bundle", EXIT_INPUT)
+        return tuple(
+            replace(bundle, price=self.of[names[0]]) if (names := named[bundle.label]) else bundle for bundle in bundles
+        )
+
+    def of_all(self, what: str) -> Cost | None:
+        """The price of what is no bundle."""
+        if self.of:
+            fail(f"{what}: --per-worker-hour NAME=PRICE is of bundles; expected one price", EXIT_INPUT)
+        return self.cost
 
     def notes(self, bundles: Sequence[Bundle] = ()) -> tuple[str, ...]:
         from scalecurve.hardware.prices import price_notes
 
+        if self.of:
+            spelled = ", ".join(f"{name} {cost.per_worker_hour:g} {cost.currency}" for name, cost in self.of.items())
+            return (f"Prices of a worker-hour, as given: {spelled}.",)
         return price_notes(self.price, bundles) if self.price is not None else ()
 
     def annotated(self, tables: Sequence[Table], bundles: Sequence[Bundle] = ()) -> list[Table]:
@@ -40,9 +86,24 @@ class PriceOverride:
         return [replace(first, notes=(*first.notes, *self.notes(bundles))), *rest]
 
 
+def _names_of(bundle: Bundle, of: Mapping[str, Cost]) -> list[str]:
+    """The names among these that are the bundle's: its label, else its device."""
+    if bundle.label in of:
+        return [bundle.label]
+    from scalecurve.hardware.names import folded
+
+    devices = [folded(device) for device in _devices(bundle)]
+    return [name for name in of if any(folded(name) in device for device in devices)]
+
+
+def _devices(bundle: Bundle) -> list[str]:
+    ranks = [rank for trial in bundle.trials if trial.good and trial.record for rank in trial.record.topology]
+    return sorted({rank.device_name for rank in ranks})
+
+
 def _override(
     prices: str | None,
-    per_worker_hour: float | None,
+    per_worker_hour: float | Mapping[str, float] | None,
     currency: str | None,
     dataset_samples: int | None,
     epochs: int | None,
@@ -60,10 +121,15 @@ def _override(
             needs = "--dataset-samples, --epochs and --currency require a price: --prices or --per-worker-hour"
             fail(needs, EXIT_INPUT)
         return PriceOverride()
+
+    def cost(rate: float) -> Cost:
+        money = "USD" if currency is None else currency
+        return Cost(per_worker_hour=rate, currency=money, dataset_samples=dataset_samples, epochs=epochs)
+
     try:
-        currency = "USD" if currency is None else currency
-        cost = Cost(per_worker_hour=per_worker_hour, currency=currency, dataset_samples=dataset_samples, epochs=epochs)
-        return PriceOverride(cost)
+        if isinstance(per_worker_hour, Mapping):
+            return PriceOverride(of={name: cost(rate) for name, rate in per_worker_hour.items()})
+        return PriceOverride(cost(per_worker_hour))
     except ValidationError as error:
         first = error.errors()[0]
         option = str(first["loc"][0]).replace("_", "-")
@@ -93,7 +159,10 @@ price_options = options_as(
         help="Dated price with its source, built-in or from a YAML file; 'list' shows the built-in ones.",
     ),
     click.option(
-        "--per-worker-hour", type=Real(min=0, max=1e6), help="Price of a worker-hour, instead of the experiment's."
+        "--per-worker-hour",
+        type=Rates(),
+        metavar="PRICE|NAME=PRICE,...",
+        help="Price of a worker-hour, instead of the experiment's; of each bundle or device: t4=0.35,v100=2.48.",
     ),
     click.option("--currency", help="Currency of --per-worker-hour, three letters.  [default: USD]"),
     click.option("--dataset-samples", type=click.IntRange(min=1), help="With a price: samples per epoch."),

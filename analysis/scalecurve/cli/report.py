@@ -85,7 +85,7 @@ def command(
     folders = _pulled(arguments, address, into)
     first = folders[0]  # the report goes into its folder, or beside its packed file
     target = out or (first.with_name(f"{first.stem}-report") if first.is_file() else first / "report")
-    bundles = open_all(folders, labels)
+    bundles = price.priced(open_all(folders, labels))
     written = write_report(bundles, target, formats, price, curves, include_unproved, predict_for, x or "")
     for path in sorted(written, key=lambda path: (path.suffix != ".html", path.suffix != ".md", str(path))):
         if path.suffix in (".html", ".md") or len(written) < 8:

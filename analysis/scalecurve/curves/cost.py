@@ -150,8 +150,11 @@ def cost_of(
     """The same, from existing curves."""
     by_label = {bundle.label: bundle for bundle in bundles}
     series = tuple(_series_cost(curve, by_label[curve.bundle], price) for curve in result.series)
-    if price is None and any(curve.currency for curve in series):
-        price_notes = ("The price comes from the experiment, without date or source; --prices offers dated prices.",)
+    if price is None and any(curve.currency and not by_label[curve.series.bundle].price for curve in series):
+        price_notes = (
+            *price_notes,
+            "The price comes from the experiment, without date or source; --prices offers dated prices.",
+        )
     return CostReport(result, series, tuple(price_notes))
 
 
@@ -169,10 +172,10 @@ def _unit(series: Sequence[SeriesCost]) -> str:
 
 
 def stated_price(bundle: Bundle) -> Cost | None:
-    """The price in the experiment of a bundle."""
+    """The price of a bundle: its own, completed by what its experiment states, or the experiment's."""
     if bundle.experiment is not None:
-        return bundle.experiment.spec.cost
-    return next((trial.spec.cost for trial in bundle.trials), None)
+        return merged(bundle.price, bundle.experiment.spec.cost)
+    return merged(bundle.price, next((trial.spec.cost for trial in bundle.trials), None))
 
 
 def _series_cost(series: SeriesResult, bundle: Bundle, override: Cost | None) -> SeriesCost:

@@ -183,8 +183,8 @@ def _predict_experiment(
     from scalecurve_models.paleo.a_priori import predict_experiment
 
     experiment, _ = load_experiment(path, overlays)
-    if price.cost is not None:
-        spec = experiment.spec.model_copy(update={"cost": merged(price.cost, experiment.spec.cost)})
+    if (cost := price.of_all(str(path))) is not None:
+        spec = experiment.spec.model_copy(update={"cost": merged(cost, experiment.spec.cost)})
         experiment = experiment.model_copy(update={"spec": spec})
     if platform is None:
         known = ", ".join(devices())
@@ -211,7 +211,7 @@ def _predict_bundle(
     from scalecurve_models.fitting.observations import observed_series
     from scalecurve_models.paleo.paleo_fit import paleo_models
 
-    (opened,) = open_all([path])
+    (opened,) = price.priced(open_all([path]))
     bundle = believable(opened, include_unproved)
     series = observed_series(bundle)
     collectives, too_few = ((), ()) if series else compare_bundle(bundle)
@@ -251,7 +251,7 @@ def _suggest_next(
     from scalecurve_models.fit.predict_points import suggest_points, suggestions
 
     if path.suffix.lower() == ".csv":
-        show(price.annotated([suggest_points(path, counts, workers_per_node, price.cost)]), output)
+        show(price.annotated([suggest_points(path, counts, workers_per_node, price.of_all(str(path)))]), output)
         return
     if not (path.is_dir() or is_packed(path)):
         fail(f"{path}: --next needs measurements: a bundle, or POINTS.csv", EXIT_INPUT)
@@ -260,7 +260,7 @@ def _suggest_next(
     from scalecurve_models.fitting.observations import observed_series
     from scalecurve_models.laws.normal_form import CurvePoint
 
-    (opened,) = open_all([path])
+    (opened,) = price.priced(open_all([path]))
     bundle = believable(opened, include_unproved)
     observed = observed_series(bundle)
     series = {

@@ -61,7 +61,7 @@ def command(
     from scalecurve_models.recommend.recommend import recommend
 
     with input_errors():
-        (bundle,) = open_all([folder])
+        (bundle,) = price.priced(open_all([folder]))
         counting = believable(bundle, include_unproved)
         collectives, too_few = ((), ()) if observed_series(counting) else compare_bundle(counting)
         if collectives:

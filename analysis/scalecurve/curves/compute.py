@@ -6,7 +6,7 @@ Only Succeeded trials enter; every other one is listed with its reason. Efficien
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
 from statistics import median
 
@@ -17,13 +17,15 @@ from scalecurve.curves.doubts import counted, doubts, first_lines
 from scalecurve.curves.headline import headline, notes
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
 from scalecurve.curves.tables import scaling_table
+from scalecurve.render import formatting
 from scalecurve.render.notebook import table_html
 from scalecurve.render.table import Table
-from scalecurve.statistics.estimate import Estimate
+from scalecurve.statistics.estimate import Estimate, below_zero
 from scalecurve.statistics.intervals import difference, efficiency, ratio, throughput
 from scalecurve.statistics.mean import mean
 from scalecurve.statistics.spread import Spread, pooled
 from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_api.text import count
 
 ROUNDING = 1e-3  # of a batch
 
@@ -125,7 +127,7 @@ def _point_result(
         return PointResult(measured.point, counts)
     rate = throughput(measured.samples, level, noise)
     workers = measured.point.workers
-    with_all, without = measured.with_and_without
+    split = _split(measured, level)
     summaries = [record.summary for record in measured.good if record.summary]
     anatomies = [anatomy_of(record) for record in measured.timed]
     reached = [s.seconds_to_target for s in summaries if s.seconds_to_target]
@@ -141,9 +143,10 @@ def _point_result(
         speedup=None if base is None else efficiency(measured.samples, base.samples, 1, 1, level),
         efficiency=None if base is None else efficiency(measured.samples, base.samples, workers, baseline, level),
         effective_batch=_work(measured.samples) / _work(measured.steps) if measured.steps else None,
-        compute_s=throughput(without, level).reciprocal() if without else None,
-        exposed_s=difference(with_all, without, level, paired=True) if without else None,
-        exposed_share=ratio(with_all, without, level, paired=True).complement() if without else None,
+        compute_s=split.compute_s,
+        exposed_s=split.exposed_s,
+        exposed_share=split.exposed_share,
+        split_refused=split.refused,
         computing=_computing(measured, base, baseline, level),
         plain_throughput=throughput(measured.plain, level) if measured.plain else None,
         busy=_busy(measured),
@@ -159,6 +162,32 @@ def _point_result(
         anatomies=tuple(each for each in anatomies if each) if all(anatomies) else (),
         missed_target=len(measured.good) - len(reached) if reached else 0,
     )
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A step without communication, and what communication adds; or why the two contradict each other."""
+
+    compute_s: Estimate | None = None
+    exposed_s: Estimate | None = None
+    exposed_share: Estimate | None = None
+    refused: str = ""
+
+
+def _split(measured: MeasuredPoint, level: float) -> _Split:
+    with_all, without = measured.with_and_without
+    if not without:
+        return _Split()
+    share = ratio(with_all, without, level, paired=True).complement()
+    alone, exposed = throughput(without, level).reciprocal(), difference(with_all, without, level, paired=True)
+    if below_zero(share):
+        slow, fast = (formatting.seconds(seconds) for seconds in (alone.value, alone.value + exposed.value))
+        windows = min(sum(len(each.wall_s) for each in side) for side in (with_all, without))
+        return _Split(
+            refused=f"steps without communication took {slow}, longer than the {fast} of steps with it "
+            f"({count(windows, 'window')} of each)"
+        )
+    return _Split(alone, exposed, share)
 
 
 def _computing(measured: MeasuredPoint, base: MeasuredPoint | None, baseline: int, level: float) -> Estimate | None:

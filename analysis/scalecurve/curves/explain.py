@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.anatomy import HOST, IMBALANCE, OPTIMIZER, SERVER, TRANSFER
 from scalecurve.curves.compute import scaling
-from scalecurve.curves.losses import COMMUNICATION, COMPUTE, INPUT, KEPT, UNKNOWN, StepShares, losses_along
+from scalecurve.curves.losses import COMMUNICATION, COMPUTE, INPUT, KEPT, UNKNOWN, StepShares, Term, losses_along
 from scalecurve.curves.pipelines import PipelineResult, pipeline_table, pipelines, uneven_stages
 from scalecurve.curves.terms import ParallelEfficiency
 from scalecurve.curves.traces import TracedPoint, trace_tables, traced_points
@@ -49,6 +49,7 @@ ADVICE = {
     HOST: "less work of the loop in a step: logging, .item(), Python between the passes; larger batches",
     UNKNOWN: "measure communication apart: measure.exposedCommunication, with a strategy that can step without it",
 }
+SPLIT_AGAIN = "measure again with more windows (measure.windows) while nothing else runs"
 TESTS: Mapping[str, Mapping[str, tuple[AxisValue, ...]]] = {
     COMMUNICATION: {"options.bucketCapMb": (5, 25, 100), "options.gradientAccumulation": (1, 4)},
     INPUT: {"data.loaderWorkers": (0, 2, 8)},
@@ -80,9 +81,7 @@ class Explanation(SeveralTables):
     def table(self) -> Table:
         """One row a term; the shares of a point add up to its step."""
         rows = [(bundle, bar, term) for bundle, bar in self.bars for term in bar.terms]
-        notes = [
-            "The terms of a point add up to its step. A negative share is time that the baseline spent and it does not."
-        ]
+        notes = ["The terms of a point add up to its step."]
         return table_of(
             "explain",
             "Why it bends",
@@ -98,10 +97,7 @@ class Explanation(SeveralTables):
                     Column("share", "Share of step", "percent", interval=True),
                     lambda row: row[2].measured or row[2].share,
                 ),
-                (
-                    Column("evidence", "Evidence"),
-                    lambda row: (BY_SECTIONS if row[1].sectioned else EVIDENCE)[row[2].kind],
-                ),
+                (Column("evidence", "Evidence"), lambda row: _evidence(row[1], row[2])),
             ),
             notes if rows else ["No measured point is slower than ideal."],
         )
@@ -111,14 +107,21 @@ class Explanation(SeveralTables):
         last = {(bundle, bar.series): bar for bundle, bar in self.bars}
         several = len({bundle for bundle, _ in self.bars}) > 1
         for (bundle, _), bar in last.items():
-            largest = bar.largest
+            largest, lost = bar.largest, 1 - bar.terms[0].share
+            name = f"{bundle}, {bar.series}" if several else bar.series
+            if bar.refused:
+                yield f"{name} at {count(bar.workers, 'worker')}: not split: {bar.refused}; {SPLIT_AGAIN}"
             if largest is None:
                 continue
-            lost = 1 - bar.terms[0].share
-            name = f"{bundle}, {bar.series}" if several else bar.series
             worth = f"at most {formatting.percent(largest.share)} of a step, of {formatting.percent(lost)} lost"
             yield f"{name} at {count(bar.workers, 'worker')}: {largest.label} is worth {worth}: {ADVICE[largest.kind]}"
         yield from uneven_stages(self.pipelines)
+
+
+def _evidence(bar: StepShares, term: Term) -> str:
+    if bar.refused and term.kind == UNKNOWN:
+        return f"not split: {bar.refused}"
+    return (BY_SECTIONS if bar.sectioned else EVIDENCE)[term.kind]
 
 
 def _factors(bars: Sequence[tuple[str, StepShares]]) -> Table:

@@ -51,9 +51,9 @@ class PointResult:
     tokens are the samples of the others, ``step_s``, ``compute_s`` and ``exposed_s`` seconds a step, ``loader_s`` those
     of them that waited for data (median), ``effective_batch`` samples really used a step, ``energy_j`` joules a sample,
     ``to_target_s`` training seconds to the target accuracy of the runs that reached it, ``missed_target`` how many did
-    not where others did. ``exposed_share`` is the share of communication,
-    1 - compute_s/step_s: there is no second definition. ``busy`` is the share of the windows' time in which a kernel
-    ran on the devices (NVML's utilization), their mean.
+    not where others did. ``exposed_share`` is the share of communication, 1 - compute_s/step_s: there is no second
+    definition. ``split_refused`` is why these three are not known although they were measured. ``busy`` is the share of
+    the windows' time in which a kernel ran on the devices (NVML's utilization), their mean.
     ``anatomies`` are what a step of each repetition is made of, where every repetition timed its sections.
     ``computing`` is the efficiency of the steps without all-reduce against the baseline's. ``off_plan`` says that the
     samples of its steps are not the planned ones, ``doubts`` why the point does not count. ``imported`` points were
@@ -72,6 +72,7 @@ class PointResult:
     compute_s: Estimate | None = None
     exposed_s: Estimate | None = None
     exposed_share: Estimate | None = None
+    split_refused: str = ""
     computing: Estimate | None = None
     plain_throughput: Estimate | None = None
     busy: float | None = None

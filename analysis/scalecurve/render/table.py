@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
-from scalecurve.statistics.estimate import Estimate, is_informative
+from scalecurve.statistics.estimate import Estimate, Refusal, is_informative
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,8 +38,9 @@ class Mark(Enum):
 
 
 PENDING = Mark.PENDING
+REFUSED = "refused"
 _COMMAND = re.compile(r"(`\w[\w ./:=,-]*`)")
-Cell = str | int | float | bool | Estimate | Mark | None
+Cell = str | int | float | bool | Estimate | Refusal | Mark | None
 """None is a value that is not there: not measured, or without meaning."""
 
 
@@ -75,13 +76,17 @@ def columns_of(kind: Kind, unit: str = "", /, **titles: str) -> tuple[Column, ..
 
 @dataclass(frozen=True)
 class Table:
-    """A named table; ``notes`` say what a reader must know, one sentence each."""
+    """A named table; ``notes`` say what a reader must know, one sentence each, and why cells are refused."""
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        reasons = (f"{REFUSED}: {cell.reason}" for row in self.rows for cell in row if isinstance(cell, Refusal))
+        object.__setattr__(self, "notes", tuple(dict.fromkeys((*self.notes, *reasons))))
 
     def spelled(self) -> list[list[str]]:
         return [[spell(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
@@ -140,7 +145,10 @@ class Table:
         """A pandas DataFrame with the columns of the CSV and full precision; what is missing or pending is NaN/None."""
         import pandas as pd
 
-        rows = [_flat(row, self.columns, lambda cell: None if isinstance(cell, Mark) else cell) for row in self.rows]
+        rows = [
+            _flat(row, self.columns, lambda cell: None if isinstance(cell, Mark | Refusal) else cell)
+            for row in self.rows
+        ]
         return pd.DataFrame(rows, columns=_flat_names(self.columns))
 
 
@@ -184,6 +192,8 @@ def spell(cell: Cell, column: Column) -> str:
         return formatting.MISSING
     if isinstance(cell, Mark):
         return str(cell.value)
+    if isinstance(cell, Refusal):
+        return REFUSED
     if isinstance(cell, Estimate):
         return formatting.interval(cell, as_percent=column.kind == "percent")
     if isinstance(cell, bool):
@@ -219,6 +229,8 @@ def _csv_cell(cell: Cell) -> str:
         return ""
     if isinstance(cell, Mark):
         return str(cell.value)
+    if isinstance(cell, Refusal):
+        return REFUSED
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, float):
@@ -244,6 +256,8 @@ def _json_cell(cell: Cell) -> Any:
         } | ({"reason": "so few and different repetitions carry no interval"} if cell.unknown else {})
     if isinstance(cell, Mark):
         return cell.value
+    if isinstance(cell, Refusal):
+        return {"value": None, "reason": cell.reason}
     if isinstance(cell, float):
         return _finite(cell)
     return one_line(cell) if isinstance(cell, str) else cell

@@ -1,6 +1,6 @@
 """The first screen: how it scales, why it bends, what it costs, and whether the numbers can be believed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scalecurve.curves.losses import StepShares, losses
@@ -65,6 +65,7 @@ class Answer:
                     "workers": bar.workers,
                     "against": bar.against,
                     "terms": [{"kind": t.kind, "label": t.label, "share": t.share} for t in bar.terms],
+                    "refused": bar.refused,
                 }
                 for bar in self.losses
             ],
@@ -95,9 +96,7 @@ def answer(findings: Findings) -> Answer:
         ),
         scales=scales(findings),
         losses=tuple(
-            StepShares(names[series.bundle, series.name], bar.workers, bar.against, bar.terms)
-            for series, bar in bars
-            if bar and len(bar.terms) > 1
+            replace(bar, series=names[series.bundle, series.name]) for series, bar in bars if bar and len(bar.terms) > 1
         ),
         prices=price_list(findings.costs.series, names),
         belief=belief(findings),

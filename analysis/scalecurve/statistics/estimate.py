@@ -132,3 +132,19 @@ class Estimate:
         """1 - estimate (the share of a step that is not compute)."""
         low, high = (None if end is None else 1 - end for end in (self.high, self.low))
         return replace(self, value=1 - self.value, low=low, high=high)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A number that is not given, and why; every surface shows it in the number's place."""
+
+    reason: str
+
+
+LEAST_SHARE = 0.02
+"""Two ways of timing the same steps differ by so much of a step, whatever their intervals say."""
+
+
+def below_zero(share: Estimate) -> bool:
+    """Whether a share of a step is negative beyond its noise, and ``LEAST_SHARE`` at least."""
+    return share.value < -max(LEAST_SHARE, share.half_width or 0.0)

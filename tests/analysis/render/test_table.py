@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scalecurve.render import formatting as spelling
 from scalecurve.render.table import PENDING, Column, Table, interval_ends, markdown_note, markdown_text
-from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.estimate import Estimate, Method, Refusal
 
 ESTIMATE = Estimate(1.8234567, 1.7512345, 1.8956789, 0.95, Method.WELCH, 3)
 TABLE = Table(
@@ -163,3 +163,16 @@ def test_an_interval_around_zero_never_shows_minus_zero():
 def test_a_command_in_a_note_stays_code() -> None:
     assert markdown_note("With `scalecurve run --add-points`.") == "With `scalecurve run --add-points`."
     assert markdown_note("a*b `<b>` `c|d`") == r"a\*b \`&lt;b&gt;\` \`c\|d\`"
+
+
+def test_a_refused_number_is_nowhere_and_its_reason_everywhere() -> None:
+    refused = Refusal("2 workers: the two contradict each other")
+    columns = (Column("workers", "Workers", "count"), Column("share", "Share", "percent", interval=True))
+    table = Table("t", "T", columns, ((2, refused), (4, refused)))
+    reason = f"refused: {refused.reason}"
+    assert table.notes == (reason,)
+    assert table.text().count(reason) == table.markdown().count(reason) == 1
+    assert [row[1] for row in table.spelled()] == ["refused", "refused"]
+    assert table.csv().splitlines()[1] == "2,refused,,"
+    assert table.plain()["rows"][0]["share"] == {"value": None, "reason": refused.reason}
+    assert table.frame()["share"].isna().all()

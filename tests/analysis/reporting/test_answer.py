@@ -152,12 +152,12 @@ def test_one_session_is_believed_for_itself_alone() -> None:
     assert belief(replace(several, differences=())).word == YES
 
 
-def test_a_remainder_that_nothing_explains_has_no_cause() -> None:
+def test_what_is_negative_within_its_noise_joins_the_largest() -> None:
     (_, weak) = scaling([open_bundle(EVIDENCE / "resnet50.zip")]).series
     bar = losses(weak)
     assert bar is not None
-    assert bar.terms[-1].share < 0
-    assert bar.terms[-1].label == "remainder"
+    assert [term.label for term in bar.terms[1:]] == ["communication that is waited for, less faster computing"]
+    assert sum(term.share for term in bar.terms) == pytest.approx(1)
 
 
 def test_points_that_do_not_count_are_not_believed(tmp_path: Path) -> None:

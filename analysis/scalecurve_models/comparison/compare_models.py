@@ -40,7 +40,10 @@ class CostBasis:
 
 @dataclass(frozen=True)
 class ComparedPoint:
-    """One model at one worker count, in samples/s; ``how`` is one of the constants above."""
+    """One model at one worker count, in samples/s; ``how`` is one of the constants above.
+
+    ``refused`` is why no model says anything of this count.
+    """
 
     workers: int
     model: str
@@ -49,6 +52,7 @@ class ComparedPoint:
     predicted: float | None
     low: float | None = None
     high: float | None = None
+    refused: str = ""
 
     @property
     def error(self) -> float | None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import Cell, Column, Mark, Table, columns_of, experiment_column, interval_ends
+from scalecurve.statistics.estimate import Refusal
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_models.comparison.compare_models import (
     BASELINE,
@@ -50,10 +51,7 @@ def prediction_tables(
     extrapolated = [(each, extrapolations(each, workers, workers_per_node)) for each in comparisons]
     selected = [replace(each, rows=_believable_rows(each, workers, ahead)) for each, ahead in extrapolated]
     table = _predicted(selected, every_model=True)
-    notes = list(table.notes)
-    if any(at.throughput is None for _, ahead in extrapolated for at in ahead):
-        notes.append("A law has no interval at a count that is refused: its own interval knows nothing of what is new.")
-    first = replace(table, notes=(*notes, *idle_worker_notes(comparisons, workers)))
+    first = replace(table, notes=(*table.notes, *idle_worker_notes(comparisons, workers)))
     rows = [(each.series.name, at) for each, ahead in extrapolated for at in ahead]
     return first, *((extrapolation_table(rows, "extrapolated"),) if rows else ()), _models(comparisons)
 
@@ -74,15 +72,19 @@ def extrapolations(
 def _believable_rows(
     comparison: SeriesComparison, workers: Collection[int], ahead: Sequence[Extrapolation]
 ) -> tuple[ComparedPoint, ...]:
-    """Without the intervals of laws at refused counts; one that says nothing goes on saying so."""
-    refused = {at.workers for at in ahead if at.throughput is None}
-    rows = (row for row in comparison.rows if row.workers in workers)
-    return tuple(
-        replace(row, low=None, high=None)
-        if row.workers in refused and Mark.UNKNOWN not in interval_ends(row.low, row.high)
-        else row
-        for row in rows
-    )
+    """A refused count has its reason in the place of every law; one that was held out shows what laws miss it by.
+
+    A law's own interval knows nothing of what is new at a refused count.
+    """
+    refused = {at.workers: at.reason for at in ahead if at.throughput is None}
+    rows: dict[tuple[int, str, str], ComparedPoint] = {}
+    for row in (row for row in comparison.rows if row.workers in workers):
+        if row.workers in refused and row.measured is None:
+            row = ComparedPoint(row.workers, "", NOT_MEASURED, None, None, refused=refused[row.workers])
+        elif row.workers in refused and Mark.UNKNOWN not in interval_ends(row.low, row.high):
+            row = replace(row, low=None, high=None)
+        rows[row.workers, row.model, row.how] = row
+    return tuple(rows.values())
 
 
 def _predicted(comparisons: Sequence[SeriesComparison], every_model: bool) -> Table:
@@ -120,6 +122,9 @@ def _predicted(comparisons: Sequence[SeriesComparison], every_model: bool) -> Ta
 
 def _cells(comparison: SeriesComparison, row: ComparedPoint) -> tuple[Cell, ...]:
     work, n = comparison.cost_basis, row.workers
+    if row.refused:
+        no = Refusal(row.refused)
+        return (*_place(comparison, n), None, row.how, None, no, no, no, None, None, no, None, None, no, None)
     measured_s, predicted_s = work.seconds(row.measured), work.seconds(row.predicted)
     measured_cost, predicted_cost = work.cost(row.measured, n), work.cost(row.predicted, n)
     # Run time is inverse to throughput, and cost is proportional to run time.

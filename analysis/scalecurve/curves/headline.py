@@ -57,7 +57,7 @@ def _of_largest(series: MeasuredSeries, points: Sequence[PointResult], level: fl
         why = _why(largest, largest.efficiency, _batch(points, series.baseline))
     return (
         f"{name}: {gives}× speed-up on {count(largest.workers, 'worker')}{baseline}{interval}, efficiency "
-        f"{formatting.percent(largest.efficiency.value)}{_ALONE if largest.speedup.repetitions == 1 else ''}{why}"
+        f"{formatting.interval(largest.efficiency, as_percent=True)}{_ALONE if largest.speedup.repetitions == 1 else ''}{why}"
     )
 
 

@@ -55,9 +55,10 @@ def _of_largest(series: MeasuredSeries, points: Sequence[PointResult], level: fl
     why = "; inconclusive: the interval includes both no speed-up and ideal speed-up"
     if low is None or high is None or low > 1 or high < largest.workers / series.baseline:
         why = _why(largest, largest.efficiency, _batch(points, series.baseline))
+    alone = _ALONE if largest.speedup.repetitions == 1 else ""
     return (
         f"{name}: {gives}× speed-up on {count(largest.workers, 'worker')}{baseline}{interval}, efficiency "
-        f"{formatting.interval(largest.efficiency, as_percent=True)}{_ALONE if largest.speedup.repetitions == 1 else ''}{why}"
+        f"{formatting.interval(largest.efficiency, as_percent=True)}{alone}{why}"
     )
 
 

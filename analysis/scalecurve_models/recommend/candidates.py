@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.intervals import LARGEST_LOG
 from scalecurve.statistics.spread import student_quantile
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.comparison.compare_models import SeriesComparison
@@ -24,8 +25,8 @@ from scalecurve_models.learning_curves.fit import LearningFit, PointLearningFit
 from scalecurve_models.recommend.extrapolation_prior import draw_rates
 
 DRAWS = 4000
-_UNTESTED = 0.95
-"""The largest probability where no tested model predicts: the level of the intervals, and no more"""
+_LARGEST = 0.95
+"""The largest probability, of measured counts too: the level of the intervals that the draws are of, and no more."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,11 @@ def _candidate(
     rng, series = _generator(comparison, workers), comparison.series
     nodes = -(-workers // workers_per_node) if workers_per_node else series.nodes_at(workers)
     beyond = workers / max(estimates, default=workers)
-    tested, certainty = True, 1.0
+    tested, certainty = True, _LARGEST
     if workers in estimates:
         rates, basis = _measured(estimates[workers], rng), MEASURED
     elif len(estimates) == 2 and nodes <= max(series.nodes_at(n) for n in estimates):
-        tested, certainty = False, _UNTESTED
+        tested = False
         (base, base_estimate), (other, other_estimate) = sorted(estimates.items())
         # The same draws that the measured counts have as candidates themselves.
         at_base, at_other = (
@@ -147,7 +148,8 @@ def _measured(estimate: Estimate, rng: np.random.Generator) -> Array:
         clusters = {Method.REPETITIONS: estimate.repetitions, Method.SESSIONS: estimate.sessions}
         degrees = max(1, clusters.get(estimate.method, 31) - 1)
         scale = math.log(estimate.high / estimate.low) / 2 / student_quantile(degrees, estimate.level)
-        drawn = estimate.value * np.exp(scale * rng.standard_t(degrees, DRAWS))
+        logs = np.clip(scale * rng.standard_t(degrees, DRAWS), -LARGEST_LOG, LARGEST_LOG)
+        drawn = estimate.value * np.exp(logs)
     return drawn
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table, columns_of
 from scalecurve.training_results.critical_batch import SeriesCriticalBatch, critical_batch_table
-from scalecurve_api.text import count
+from scalecurve_api.text import count, plural
 from scalecurve_models.fitting.least_squares import Array
 from scalecurve_models.recommend.candidates import Candidate
 
@@ -36,8 +36,9 @@ class Optimum:
     def sentence(self) -> str:
         if self.workers is None:
             return f"{self.series}: {self.goal} ({self.scope}): {self.caveat}"
+        workers = f"{count(self.workers, 'worker')} {plural(self.workers, 'is', 'are')}"
         answer = (
-            f"{self.series}: {count(self.workers, 'worker')} is {self.goal} for {self.scope} "
+            f"{self.series}: {workers} {self.goal} for {self.scope} "
             f"({_probability(self.probability or 0.0)} probability)"
         )
         return f"{answer}. {self.caveat[0].upper()}{self.caveat[1:]}" if self.caveat else answer

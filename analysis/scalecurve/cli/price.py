@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_PER_HOUR = 1e6
 
 
-class Rates(click.ParamType[float | Mapping[str, float]]):
+class PricePerBundle(click.ParamType[float | Mapping[str, float]]):
     """A price, or one for each bundle or device: ``2.48`` or ``t4=0.35,v100=2.48``."""
 
     name = "price"
@@ -67,10 +67,10 @@ class PriceOverride:
             replace(bundle, price=self.of[names[0]]) if (names := named[bundle.label]) else bundle for bundle in bundles
         )
 
-    def of_all(self, what: str) -> Cost | None:
+    def of_all(self, source: str) -> Cost | None:
         """The price of what is no bundle."""
         if self.of:
-            fail(f"{what}: --per-worker-hour NAME=PRICE is of bundles; expected one price", EXIT_INPUT)
+            fail(f"{source}: --per-worker-hour NAME=PRICE is of bundles; expected one price", EXIT_INPUT)
         return self.cost
 
     def notes(self, bundles: Sequence[Bundle] = ()) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class PriceOverride:
 
         if self.of:
             spelled = ", ".join(f"{name} {cost.per_worker_hour:g} {cost.currency}" for name, cost in self.of.items())
-            return (f"Prices of a worker-hour, as given: {spelled}.",)
+            return (f"Prices of a worker-hour by --per-worker-hour: {spelled}.",)
         return price_notes(self.price, bundles) if self.price is not None else ()
 
     def annotated(self, tables: Sequence[Table], bundles: Sequence[Bundle] = ()) -> list[Table]:
@@ -160,7 +160,7 @@ price_options = options_as(
     ),
     click.option(
         "--per-worker-hour",
-        type=Rates(),
+        type=PricePerBundle(),
         metavar="PRICE|NAME=PRICE,...",
         help="Price of a worker-hour, instead of the experiment's; of each bundle or device: t4=0.35,v100=2.48.",
     ),

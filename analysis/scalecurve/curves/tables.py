@@ -7,7 +7,7 @@ from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult
 from scalecurve.curves.series_matching import identities
 from scalecurve.render import formatting
 from scalecurve.render.table import PENDING, Cell, Column, Table, experiment_column
-from scalecurve.statistics.estimate import Estimate, Refusal
+from scalecurve.statistics.estimate import Estimate, RefusedNumber
 from scalecurve.statistics.kinds import unseen_share
 from scalecurve_api.text import count
 
@@ -104,7 +104,7 @@ def split_table(result: ScalingResult) -> Table:
         loader = None if p.loader_s is None else p.loader_s * 1e3
         apart: list[Cell] = [_scaled(p.compute_s, 1e3), _scaled(p.exposed_s, 1e3), p.exposed_share]
         if p.split_refused:
-            apart = [Refusal(f"{p.workers} workers: {p.split_refused}")] * 3
+            apart = [RefusedNumber(f"{p.workers} workers: {p.split_refused}")] * 3
         return [
             *or_pending(p, _scaled(p.step_s, 1e3), loader, *apart),
             *or_pending(p, p.computing, p.plain_throughput, p.busy, p.mfu, p.hfu),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
-from scalecurve.statistics.estimate import Estimate, Refusal, is_informative
+from scalecurve.statistics.estimate import Estimate, RefusedNumber, is_informative
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ class Mark(Enum):
 PENDING = Mark.PENDING
 REFUSED = "refused"
 _COMMAND = re.compile(r"(`\w[\w ./:=,-]*`)")
-Cell = str | int | float | bool | Estimate | Refusal | Mark | None
+Cell = str | int | float | bool | Estimate | RefusedNumber | Mark | None
 """None is a value that is not there: not measured, or without meaning."""
 
 
@@ -85,7 +85,7 @@ class Table:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        reasons = (f"{REFUSED}: {cell.reason}" for row in self.rows for cell in row if isinstance(cell, Refusal))
+        reasons = (f"{REFUSED}: {cell.reason}" for row in self.rows for cell in row if isinstance(cell, RefusedNumber))
         object.__setattr__(self, "notes", tuple(dict.fromkeys((*self.notes, *reasons))))
 
     def spelled(self) -> list[list[str]]:
@@ -146,7 +146,7 @@ class Table:
         import pandas as pd
 
         rows = [
-            _flat(row, self.columns, lambda cell: None if isinstance(cell, Mark | Refusal) else cell)
+            _flat(row, self.columns, lambda cell: None if isinstance(cell, Mark | RefusedNumber) else cell)
             for row in self.rows
         ]
         return pd.DataFrame(rows, columns=_flat_names(self.columns))
@@ -192,7 +192,7 @@ def spell(cell: Cell, column: Column) -> str:
         return formatting.MISSING
     if isinstance(cell, Mark):
         return str(cell.value)
-    if isinstance(cell, Refusal):
+    if isinstance(cell, RefusedNumber):
         return REFUSED
     if isinstance(cell, Estimate):
         return formatting.interval(cell, as_percent=column.kind == "percent")
@@ -229,7 +229,7 @@ def _csv_cell(cell: Cell) -> str:
         return ""
     if isinstance(cell, Mark):
         return str(cell.value)
-    if isinstance(cell, Refusal):
+    if isinstance(cell, RefusedNumber):
         return REFUSED
     if isinstance(cell, bool):
         return "true" if cell else "false"
@@ -256,7 +256,7 @@ def _json_cell(cell: Cell) -> Any:
         } | ({"reason": "so few and different repetitions carry no interval"} if cell.unknown else {})
     if isinstance(cell, Mark):
         return cell.value
-    if isinstance(cell, Refusal):
+    if isinstance(cell, RefusedNumber):
         return {"value": None, "reason": cell.reason}
     if isinstance(cell, float):
         return _finite(cell)

@@ -9,7 +9,7 @@ from scalecurve.render import formatting
 from scalecurve.render.table import Column, Mark, Table
 from scalecurve.reporting.content import Content
 from scalecurve.reporting.trials import LOGS, PLACE, RECORD, TRIALS
-from scalecurve.statistics.estimate import Estimate, Refusal
+from scalecurve.statistics.estimate import Estimate, RefusedNumber
 from scalecurve_api.text import count
 
 MOST_CAUTIONS = 3  # on the first screen; the others are with the warnings
@@ -126,4 +126,4 @@ def _parts(cell: object, text: str, column: Column) -> tuple[str, str]:
 
 def _class(cell: object, column: Column) -> str:
     kind = "n" if column.numeric else "k" if isinstance(cell, str) and len(cell) < SHORT else ""
-    return f"{kind} none".strip() if cell is None or isinstance(cell, Mark | Refusal) else kind
+    return f"{kind} none".strip() if cell is None or isinstance(cell, Mark | RefusedNumber) else kind

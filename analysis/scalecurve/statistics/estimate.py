@@ -135,7 +135,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedNumber:
     """A number that is not given, and why; every surface shows it in the number's place."""
 
     reason: str

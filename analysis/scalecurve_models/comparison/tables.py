@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import Cell, Column, Mark, Table, columns_of, experiment_column, interval_ends
-from scalecurve.statistics.estimate import Refusal
+from scalecurve.statistics.estimate import RefusedNumber
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_models.comparison.compare_models import (
     BASELINE,
@@ -123,7 +123,7 @@ def _predicted(comparisons: Sequence[SeriesComparison], every_model: bool) -> Ta
 def _cells(comparison: SeriesComparison, row: ComparedPoint) -> tuple[Cell, ...]:
     work, n = comparison.cost_basis, row.workers
     if row.refused:
-        no = Refusal(row.refused)
+        no = RefusedNumber(row.refused)
         return (*_place(comparison, n), None, row.how, None, no, no, no, None, None, no, None, None, no, None)
     measured_s, predicted_s = work.seconds(row.measured), work.seconds(row.predicted)
     measured_cost, predicted_cost = work.cost(row.measured, n), work.cost(row.predicted, n)

@@ -139,7 +139,7 @@ def _notes(
 ) -> list[str]:
     notes = [
         "Probability is the share of simulations in which a count wins; simulations sample the uncertainty of the "
-        "measurements and the models."
+        "measurements and the models. No more than the 95 % of their intervals is claimed."
     ]
     if any(each.currency == "worker-hours" for each in series):
         notes.append("No price is known, so cost is in worker-hours; set cost.perWorkerHour or --per-worker-hour.")

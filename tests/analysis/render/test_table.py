@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scalecurve.render import formatting as spelling
 from scalecurve.render.table import PENDING, Column, Table, interval_ends, markdown_note, markdown_text
-from scalecurve.statistics.estimate import Estimate, Method, Refusal
+from scalecurve.statistics.estimate import Estimate, Method, RefusedNumber
 
 ESTIMATE = Estimate(1.8234567, 1.7512345, 1.8956789, 0.95, Method.WELCH, 3)
 TABLE = Table(
@@ -166,7 +166,7 @@ def test_a_command_in_a_note_stays_code() -> None:
 
 
 def test_a_refused_number_is_nowhere_and_its_reason_everywhere() -> None:
-    refused = Refusal("2 workers: the two contradict each other")
+    refused = RefusedNumber("2 workers: the two contradict each other")
     columns = (Column("workers", "Workers", "count"), Column("share", "Share", "percent", interval=True))
     table = Table("t", "T", columns, ((2, refused), (4, refused)))
     reason = f"refused: {refused.reason}"

@@ -18,7 +18,7 @@ from scalecurve_models.fitting.least_squares import Array
 from scalecurve_models.laws.normal_form import CurvePoint, Mixture, predict_mixture
 from scalecurve_models.laws.pooled_prior import PooledPrior, pooled_prior
 
-PREDICTED, REFUSED = "predicted", "refused"
+PREDICTED, RANGE, REFUSED = "predicted", "range", "refused"
 INSIDE_NODE, OVER_NODES, FIRST_BOUNDARY = "inside a node", "over nodes", "first several nodes"
 KINDS = (INSIDE_NODE, f"{INSIDE_NODE}, bent", OVER_NODES, f"{OVER_NODES}, bent", FIRST_BOUNDARY)
 LEAST_COUNTS = 3
@@ -30,7 +30,7 @@ WIDEST = 1.5  # a prediction that is open by more, either way, decides little: i
 
 @dataclass(frozen=True)
 class Extrapolation:
-    """Throughput in samples/s at ``workers``; refused without one, for ``reason``, if anything with a range.
+    """Throughput in samples/s at ``workers``; without one, for ``reason``, it is a range or refused.
 
     No probability that follows from it is larger than ``certainty``.
     """
@@ -98,7 +98,7 @@ def extrapolate(
     if kind != FIRST_BOUNDARY and is_too_wide(throughput, low, high):
         share = f"{100 * (low / throughput - 1):+.0f} to {100 * (high / throughput - 1):+.0f} %"
         reason = f"the points leave {share} open: measure a count that is nearer to {workers:,}"
-        return Extrapolation(workers, REFUSED, "range, not a prediction", None, low, high, reason, mixture)
+        return Extrapolation(workers, RANGE, "range, not a prediction", None, low, high, reason, mixture)
     if kind == FIRST_BOUNDARY:
         reason = (
             f"{workers:,} workers on {nodes} nodes, but only one node was measured, so that nothing tells what the "
@@ -109,7 +109,7 @@ def extrapolate(
         if widening is None:
             return _refused(workers, reason)
         model = "range over published networks, not a prediction"
-        return Extrapolation(workers, REFUSED, model, None, low, high, reason, mixture, widening)
+        return Extrapolation(workers, RANGE, model, None, low, high, reason, mixture, widening)
     assert calibration is not None
     return Extrapolation(
         workers=workers,

@@ -148,8 +148,13 @@ def _measured(estimate: Estimate, rng: np.random.Generator) -> Array:
         clusters = {Method.REPETITIONS: estimate.repetitions, Method.SESSIONS: estimate.sessions}
         degrees = max(1, clusters.get(estimate.method, 31) - 1)
         scale = math.log(estimate.high / estimate.low) / 2 / student_quantile(degrees, estimate.level)
-        logs = np.clip(scale * rng.standard_t(degrees, DRAWS), -LARGEST_LOG, LARGEST_LOG)
-        drawn = estimate.value * np.exp(logs)
+        drawn = estimate.value * _factors(scale, degrees, rng)
+    return drawn
+
+
+def _factors(scale: float, degrees: int, rng: np.random.Generator) -> Array:
+    """Draws of e to the ``scale`` times Student's t, whose far ends no number holds."""
+    drawn: Array = np.exp(np.clip(scale * rng.standard_t(degrees, DRAWS), -LARGEST_LOG, LARGEST_LOG))
     return drawn
 
 
@@ -166,7 +171,7 @@ def _to_target(
     points = [point for point in learning.points if point.point.series == series.name]
     here = next((p for p in points if p.point.workers == workers), None)
     if here is not None and here.reached_s is not None:
-        return here.reached_s * np.exp(_runs_spread(here, objective, rng)), ""
+        return here.reached_s * _runs_spread(here, objective, rng), ""
     alike = [here] if here is not None else [p for p in points if series.mode is Mode.strong]
     curve = next((p for p in alike if p.reach is not None and p.reach.steps is not None), None)
     if curve is None or curve.reach is None or curve.reach.steps is None:
@@ -189,13 +194,12 @@ def _why_not(here: PointLearningFit | None, points: Sequence[PointLearningFit], 
 
 
 def _runs_spread(here: PointLearningFit, objective: Objective, rng: np.random.Generator) -> Array:
-    """Spread of the mean of the runs' logs; zero for a single run, which says nothing about it."""
+    """Factors by the spread of the mean of the runs' logs; one for a single run, which says nothing about it."""
     logs = [
         math.log(float(curve.seconds[at]))
         for curve in here.curves
         if curve.seconds is not None and (at := curve.first_at(objective.target_loss, objective.target)) is not None
     ]
     if len(logs) < 2:
-        return np.zeros(DRAWS)
-    drawn: Array = float(np.std(logs, ddof=1)) / math.sqrt(len(logs)) * rng.standard_t(len(logs) - 1, DRAWS)
-    return drawn
+        return np.ones(DRAWS)
+    return _factors(float(np.std(logs, ddof=1)) / math.sqrt(len(logs)), len(logs) - 1, rng)

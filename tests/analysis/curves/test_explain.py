@@ -12,6 +12,7 @@ from scalecurve.cli import cli
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.explain import experiment_that_tests, explain
 from scalecurve_api.validation.validate import validate_text
+from tests.analysis.packed_bundles import PACKED, name_of
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 DOCS = Path(__file__).parents[3] / "docs" / "evidence"
@@ -80,10 +81,7 @@ def test_nothing_lost_is_said(tmp_path: Path) -> None:
     assert experiment_that_tests(result, opened.experiment) is None
 
 
-PACKED = [path for path in sorted(DOCS.rglob("*.zip")) if path.name != "raw.zip"]
-
-
-@pytest.mark.parametrize("packed", PACKED, ids=lambda path: "-".join(path.parts[-2:]))
+@pytest.mark.parametrize("packed", PACKED, ids=name_of)
 def test_no_split_contradicts_itself(packed: Path) -> None:
     explained = explain([open_bundle(packed)])
     for _, bar in explained.bars:

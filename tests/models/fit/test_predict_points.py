@@ -24,13 +24,13 @@ def rows(tmp_path, text, *options):
     return json.loads(result.stdout)["predicted"]["rows"]
 
 
-def test_every_series_is_predicted_or_refused_at_every_count(tmp_path):
+def test_every_series_has_a_prediction_a_range_or_a_refusal_at_every_count(tmp_path):
     got = rows(tmp_path, CURVES, "--workers", "8,32")
     assert [(row["series"], row["workers"], row["status"]) for row in got] == [
         ("a", 8, "refused"),  # without its own points, two are left
         ("a", 32, "predicted"),
         ("b", 8, "predicted"),
-        ("b", 32, "refused"),
+        ("b", 32, "range"),
     ]
     for row in got:
         if row["status"] == "predicted":
@@ -43,7 +43,7 @@ def test_every_series_is_predicted_or_refused_at_every_count(tmp_path):
 
 def test_a_row_without_throughput_requests_its_count_and_nodes(tmp_path):
     got = rows(tmp_path, CURVES + "b,8,1,,\nb,6,2,,\n")
-    assert [(row["workers"], row["status"]) for row in got] == [(8, "predicted"), (6, "refused")]
+    assert [(row["workers"], row["status"]) for row in got] == [(8, "predicted"), (6, "range")]
 
 
 def test_series_and_nodes_are_optional(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scalecurve_models.laws.extrapolation import PREDICTED, REFUSED, extrapolate, merged
+from scalecurve_models.laws.extrapolation import PREDICTED, RANGE, REFUSED, extrapolate, merged
 from scalecurve_models.laws.normal_form import CurvePoint, predict_mixture
 
 
@@ -25,9 +25,9 @@ def test_the_step_between_nodes_is_no_trend():
     assert extrapolate(points, 64).throughput == pytest.approx(100 * 64 / 1.21, rel=0.02)
 
 
-def test_several_nodes_from_one_are_refused_with_the_reason():
+def test_several_nodes_from_one_are_a_range_with_the_reason():
     at = extrapolate(curve((1, 2, 4, 8), lambda n: 0.01 * n, lambda n: 1), 16)
-    assert (at.status, at.throughput) == (REFUSED, None)
+    assert (at.status, at.throughput) == (RANGE, None)
     assert "only one node was measured" in at.reason
     assert at.low < 1600 < at.high  # a range, and no prediction
 
@@ -35,8 +35,8 @@ def test_several_nodes_from_one_are_refused_with_the_reason():
 def test_the_size_of_nodes_decides_where_the_boundary_is():
     points = curve((1, 2, 4), lambda n: 0.01 * n, lambda n: 1)
     assert extrapolate(points, 8).status == PREDICTED
-    assert extrapolate(points, 8, workers_per_node=4).status == REFUSED
-    assert extrapolate(points, 8, nodes=2).status == REFUSED
+    assert extrapolate(points, 8, workers_per_node=4).status == RANGE
+    assert extrapolate(points, 8, nodes=2).status == RANGE
 
 
 def test_without_nodes_the_assumed_boundary_is_named():
@@ -71,7 +71,7 @@ def test_between_measured_counts_is_predicted():
 def test_what_the_points_leave_open_is_a_range_and_no_prediction():
     rates = {1: 100.0, 2: 110.0, 4: 260.0, 8: 240.0}
     at = extrapolate([CurvePoint(n, rate, n) for n, rate in rates.items()], 16)
-    assert (at.status, at.throughput) == (REFUSED, None)
+    assert (at.status, at.throughput) == (RANGE, None)
     assert "measure a count that is nearer" in at.reason
     assert at.high / at.low > 1.5
 

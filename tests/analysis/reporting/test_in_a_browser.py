@@ -13,6 +13,10 @@ import pytest
 
 from scalecurve.bundle.open import open_bundles
 from scalecurve.reporting import report
+from scalecurve.reporting.compose import compose
+from scalecurve.reporting.findings import analyze
+from scalecurve.reporting.html import page as page_of
+from tests.analysis.packed_bundles import PACKED, name_of
 from tests.analysis.reporting.browser import opened, program, started
 from tests.analysis.reporting.test_report import whole
 from tests.analysis.synthetic import Truth, experiment, write_bundle
@@ -45,6 +49,8 @@ _CUT = """() => [...document.querySelectorAll("figure svg text")].filter((text) 
   }).map((text) => text.textContent)"""
 _EDGES = """() => [...document.querySelectorAll("h1, .answers > div")].map((box) => box.getBoundingClientRect())
     .map((box) => [box.left, box.right])"""
+_BARS = """() => [...document.querySelectorAll(".bar")].map((bar) => [bar.getBoundingClientRect().width,
+    [...bar.children].map((part) => [part.title, part.getBoundingClientRect().width])])"""
 _HEIGHT = "() => document.documentElement.scrollHeight"
 
 
@@ -96,6 +102,7 @@ def test_the_first_screen_answers_and_nothing_is_wider(
             assert page.evaluate(_HIDDEN_SIDEWAYS) <= 0
             assert page.evaluate(_WIDER) == []
             unfold(page)
+        bars_as_long_as_their_labels(page)
         scales = page.evaluate(_SCALES)
         assert all(0.7 <= scale <= 1.01 for scale in scales), scales
     varies = ["What does batch.perWorker change?", *QUESTIONS[2:]]
@@ -108,6 +115,15 @@ def test_where_nothing_is_drawn_the_answer_takes_its_place(browser: Browser, tmp
     with opened(browser, file, width) as page:
         heading, *answers = page.evaluate(_EDGES)
         assert answers == [heading]
+
+
+@pytest.mark.parametrize("packed", PACKED, ids=name_of)
+def test_a_bar_is_as_long_as_its_label_says(browser: Browser, tmp_path: Path, packed: Path) -> None:
+    content = compose(analyze(open_bundles([packed])), draw=False)
+    file = tmp_path / "report.html"
+    file.write_text(page_of(content))
+    with opened(browser, file) as page:
+        assert bars_as_long_as_their_labels(page) == len(content.answer.losses)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -269,3 +285,13 @@ def test_text_stands_out_from_the_paper(browser: Browser, pages: Pages, dark: bo
         texts, low = page.evaluate(_CONTRAST)
     assert texts > 100
     assert low == {}
+
+
+def bars_as_long_as_their_labels(page: Page) -> int:
+    """Hold every part of every bar to the share that its label says, within a point; returns the number of bars."""
+    bars = page.evaluate(_BARS)
+    for bar_width, parts in bars:
+        for label, width in parts:
+            said = float(label.removesuffix(" %").rpartition(" ")[2])
+            assert 100 * width / bar_width == pytest.approx(said, abs=1), (label, parts)
+    return len(bars)

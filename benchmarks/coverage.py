@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from benchmarks.interval_limits import print_limits
-from benchmarks.session_noise import print_alarms, print_noises, print_shares, print_stopping
+from benchmarks.session_noise import print_alarms, print_noises, print_prior, print_shares, print_stopping
 from scalecurve.statistics.autocorrelation import autocorrelation
 from scalecurve.statistics.detectors import drift, warm_up
 from scalecurve.statistics.estimate import RepetitionTotals
@@ -220,17 +220,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--from", type=int, default=1, dest="first", help="first section to print: 1 or 8")
+    parser.add_argument("--from", type=int, default=1, dest="first", help="first section to print: 1, 8 or 10")
     given = parser.parse_args()
     draws, seed, start = given.draws, given.seed, time.perf_counter()
     if given.first < 8:
         print_intervals_and_detectors(draws, seed)
-    print("\n8. Six kinds of noise between repetitions: 95 % intervals, coverage in %")
-    print_noises(draws, seed)
-    print("\n   Slow by 5 %, at 0.1 % noise, by the share of slow runs: efficiency, and throughput as shown")
-    print_shares(draws, seed)
-    print("\n9. Repeated until efficiency is known to the target, 12 at most: coverage in % (mean repetitions)")
-    print_stopping(draws, seed)
+    if given.first < 10:
+        print_coverage_under_noise(draws, seed)
     print("\n10. compare: equal bundles of 4 points, sd 0.5 % between sessions, 0.1 % between repetitions: alarms in %")
     print_alarms(draws, seed)
     print("\n11. One call on 500,000 steps, best of 5, ms")
@@ -239,7 +235,18 @@ def main() -> None:
         print(f"   {detect.__name__:16}{1e3 * min(timeit.repeat(partial(detect, run), number=1, repeat=5)):6.1f}")
     print("\n12. What no interval of few repetitions can do, computed without draws: coverage in %")
     print_limits()
+    print("\n13. compare and gate by the prior: one session a side, 3 repetitions that differ by 0.1 %: % of the draws")
+    print_prior(draws, seed)
     print(f"\n{time.perf_counter() - start:.0f} s")
+
+
+def print_coverage_under_noise(draws: int, seed: int) -> None:
+    print("\n8. Six kinds of noise between repetitions: 95 % intervals, coverage in %")
+    print_noises(draws, seed)
+    print("\n   Slow by 5 %, at 0.1 % noise, by the share of slow runs: efficiency, and throughput as shown")
+    print_shares(draws, seed)
+    print("\n9. Repeated until efficiency is known to the target, 12 at most: coverage in % (mean repetitions)")
+    print_stopping(draws, seed)
 
 
 def print_intervals_and_detectors(draws: int, seed: int) -> None:

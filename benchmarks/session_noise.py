@@ -20,6 +20,7 @@ from scalecurve.statistics.comparison import KNOWN, Pair, between_sessions, chan
 from scalecurve.statistics.estimate import Estimate, RepetitionTotals
 from scalecurve.statistics.intervals import efficiency, throughput
 from scalecurve.statistics.kinds import unseen_share
+from scalecurve.statistics.prior import SESSIONS
 from scalecurve.statistics.spread import Point, Spread, pooled
 from scalecurve_api.planning.precision import LEAST, enough
 
@@ -230,3 +231,61 @@ def print_alarms(draws: int, seed: int) -> None:
             sizes += [change.detectable for change in found if change.detectable is not None]
         size = f"{100 * float(np.median(sizes)):.1f} %" if sizes else "-"
         print(f"   {name:44}{100 * alarms / draws:8.1f}{100 * undecided / draws:11.1f}{size:>28}", flush=True)
+
+
+def print_prior(draws: int, seed: int) -> None:
+    """One session a side, decided by the prior: false alarms and power, also where sessions differ by another spread.
+
+    A gate is red at once only far beyond the prior; else when a fresh session fails at the same point, too.
+    """
+    sizes = (0.01, 0.02, 0.03, 0.05, 0.1)
+    print(f"   {'':24}{'equal: called changed':>42}{'gate of equal':>16}{'slower, found by compare':>36}")
+    print(
+        f"   {'sessions differ by':24}{'one point':>12}{'4 alike':>12}{'4 apart':>12}{'once':>12}{'red':>7}"
+        + "".join(f"{100 * size:6g} %" for size in sizes)
+        + "   red at 3, 5, 10 %"
+    )
+    for sd in (None, 0.003, 0.009, 0.014):
+        rng = np.random.default_rng(seed)
+        one, alike, apart = (
+            gate_alarms(rng, sd, draws, points, shared) for points, shared in ((1, False), (4, True), (4, False))
+        )
+        found = [gate_alarms(rng, sd, draws, 1, False, slower=size) for size in sizes]
+        name = "as the prior says" if sd is None else f"{100 * sd:.1f} %"
+        equal = f"{one.changed:12.1f}{alike.changed:12.1f}{apart.changed:12.1f}{apart.once:12.1f}{apart.red:7.1f}"
+        lost = "".join(f"{each.changed:8.1f}" for each in found)
+        red = ", ".join(f"{each.red:.1f}" for each in found[2:])
+        print(f"   {name:24}{equal}{lost}   {red}", flush=True)
+
+
+@dataclass
+class GateAlarms:
+    """In % of the draws: a point called changed from one session, failed once, and red with the fresh session."""
+
+    changed: float
+    once: float
+    red: float
+
+
+def gate_alarms(
+    rng: np.random.Generator, sd: float | None, draws: int, points: int, shared: bool, slower: float = 0.0
+) -> GateAlarms:
+    """Three repetitions that differ by 0.1 %; what a session adds is common to the points, or each one's own."""
+    changed = once = red = 0
+    for _ in range(draws):
+        each = 1 if shared else points
+        drawn = np.sqrt(SESSIONS.variance * SESSIONS.degrees / rng.chisquare(SESSIONS.degrees, each))
+        shifts = (drawn if sd is None else sd) * rng.standard_normal((3, each))
+        times = np.exp(shifts[:, :, None] + 0.001 * rng.standard_normal((3, points, 3)))
+        times[1:] /= 1 - slower
+        sides = [(_point(times[:1, at]), _point(times[1:, at], first=1)) for at in range(points)]
+        first = changes([Pair(before, after[:3]) for before, after in sides])
+        changed += any(change.changed for change in changes([Pair(b, a[:3]) for b, a in sides], threshold=0))
+        failed = [change for change in first if change.past_threshold and change.slower]
+        once += bool(failed)
+        if any(change.confirmed for change in failed):
+            red += 1
+        elif failed:
+            again = changes([Pair(*side) for side in sides])
+            red += any(change.past_threshold and change.slower and change.confirmed for change in again)
+    return GateAlarms(*(100 * each / draws for each in (changed, once, red)))

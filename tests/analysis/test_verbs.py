@@ -165,19 +165,20 @@ class TestCompare:
         (note,) = (note for note in found.table().notes if note.startswith("Decided by: runs by turns in one session."))
         assert "o change below a factor of 10 is detectable: the repetitions differ too much." in note
 
-    def test_one_session_each_decides_nothing_unless_the_spread_is_known(self, tmp_path: Path):
+    def test_one_session_each_is_decided_by_the_spread_that_is_known(self, tmp_path: Path):
         def later(record: TrialRecord) -> TrialRecord:
             timeline = [entry.model_copy(update={"at_ns": entry.at_ns + 10**15}) for entry in record.timeline]
             return record.model_copy(update={"timeline": timeline})
 
         first = bundle(tmp_path / "a", truth=STEADY)
         second = bundle(tmp_path / "b", truth=Truth(**{**STEADY.__dict__, "step_s": lambda p: 0.11}), change=later)
-        undecided = compare(first, second)
-        assert {p.verdict for p in undecided.points} == {
-            "undecided: one session on either side: not decidable across sessions"
-        }
-        assert not undecided.past_threshold
-        assert any("--session-sd" in note for note in undecided.table().notes)
+        by_prior = compare(first, second)
+        assert {p.verdict for p in by_prior.points} == {"slower"}
+        assert by_prior.decided_by == ("prior for sessions of one machine: 0.9 %, 4 degrees of freedom",)
+        notes = " ".join(by_prior.table().notes)
+        assert all(
+            part in notes for part in (*by_prior.decided_by, "5 % at most call any point changed", "--session-sd")
+        )
         assert {p.verdict for p in compare(first, second, session_sd=0.005).points} == {"slower"}
         assert {p.verdict for p in compare(first, second, session_sd=0.05).points} == {"unchanged within noise"}
         history = [bundle(tmp_path / str(seed), truth=STEADY, seed=seed) for seed in range(2, 6)]

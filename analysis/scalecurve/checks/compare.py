@@ -1,7 +1,7 @@
 """Two bundles, point by point: which changed beyond noise, and which by more than a threshold.
 
 Bundles that ran by turns in one session (``run --against``) are decided by it. All others differ by what lies
-between sessions, too: that is known from several sessions, from earlier bundles (``history``), or given.
+between sessions, too: that is known from several sessions, from earlier bundles (``history``), as given, or by a prior.
 """
 
 from collections.abc import Hashable, Sequence
@@ -18,20 +18,25 @@ from scalecurve.render import formatting
 from scalecurve.render.notebook import OneTable
 from scalecurve.render.table import Column, Table, table_of
 from scalecurve.statistics.comparison import (
+    BY_PRIOR,
     DEFAULT_THRESHOLD,
-    KNOWN,
-    Basis,
     Change,
     Pair,
+    all_named,
     between_sessions,
     changes,
+    stated,
 )
 from scalecurve.statistics.estimate import LARGEST_FACTOR, Estimate
 from scalecurve.statistics.intervals import throughput
-from scalecurve.statistics.spread import Spread
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import count
+
+PRIOR_HOLDS = (
+    "if sessions differ no more than the prior says, which was chosen on servers with H100s and H200s; "
+    "--history, --session-sd and run --add-session tell your own spread, and run --against needs none"
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,17 @@ class Comparison(OneTable):
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     differences: tuple[Difference, ...]
+    level: float = 0.95
+
+    @property
+    def false_alarms(self) -> float:
+        """Share of comparisons of equal things in which a point is called changed, at most."""
+        return 1 - self.level
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """By what its points are decided, each once."""
+        return all_named([p.change for p in self.points if p.change.changed is not None])
 
     @property
     def past_threshold(self) -> bool:
@@ -71,18 +87,16 @@ class Comparison(OneTable):
         return any(p.change.past_threshold for p in self.points)
 
     def _power(self) -> list[str]:
-        """What decides, the smallest change that it would find, and what an undecided comparison needs."""
-        notes = []
+        """What decides, the smallest change that it would find, and how often it is wrong."""
         decided = [p.change for p in self.points if p.change.changed is not None]
-        if decided:
-            basis = "; ".join(dict.fromkeys(change.basis.value for change in decided))
-            notes.append(f"Decided by: {basis}. {_smallest([change.detectable for change in decided])}")
-        if any(p.change.basis is Basis.NONE for p in self.points):
-            notes.append(
-                "Sessions on equal machines differ by more than their repetitions. Run both by turns (run --against), "
-                "add sessions (run --add-session), or name earlier bundles (--history) or the spread (--session-sd)."
-            )
-        return notes
+        if not decided:
+            return []
+        alarms = f"Of comparisons of equal things {self.false_alarms * 100:g} % at most call any point changed"
+        by_prior = any(change.basis in BY_PRIOR for change in decided)
+        return [
+            f"Decided by: {'; '.join(self.decided_by)}. {_smallest([change.detectable for change in decided])}",
+            f"{alarms}{f', {PRIOR_HOLDS}' if by_prior else ''}.",
+        ]
 
     def table(self) -> Table:
         notes = [f"Threshold {self.threshold * 100:g} %, and only changes beyond noise.", *self._power()]
@@ -102,6 +116,7 @@ class Comparison(OneTable):
                 (Column("detectable", "Smallest detectable", "percent"), lambda p: p.change.detectable),
                 (Column("adjusted_p", "p (Holm)", "number"), lambda p: p.change.adjusted_p),
                 (Column("verdict", "Verdict"), lambda p: p.verdict),
+                (Column("decided_by", "Decided by", detail=True), lambda p: p.change.decided_by),
                 (Column("past_threshold", "Exceeds threshold", "flag"), lambda p: p.change.past_threshold),
             ),
             [*notes, *(f"{d.what} differs: {d.spelled()}" for d in self.differences)],
@@ -136,14 +151,12 @@ def compare(
         ValueError: when `threshold` is negative or not finite, `session_sd` is not positive, or a bundle of `history`
             is a copy of another.
     """
-    if session_sd is not None and not 0 < session_sd < 1:
-        raise ValueError(f"session_sd must be a fraction between 0 and 1, got {session_sd!r}")
     _refuse_copies(history)
     before, after = (believable(bundle, include_unproved) for bundle in distinct_labels([before, after]))
     first, second = _measured(before), _measured(after)
     earlier = [_measured(bundle) for bundle in history]
     shared = [key for key in first if key in second]
-    given = None if session_sd is None else Spread(session_sd**2, KNOWN)
+    given = stated(session_sd)
     same = _same_machines(before, after)
     pairs = [
         Pair(
@@ -167,6 +180,7 @@ def compare(
         only_before=tuple(_name(first[key].point) for key in first if key not in second),
         only_after=tuple(_name(second[key].point) for key in second if key not in first),
         differences=differences_between(before, after),
+        level=level,
     )
 
 

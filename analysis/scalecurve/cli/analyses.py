@@ -14,6 +14,7 @@ from scalecurve.cli.output import Fraction, fail, output_option, say, show, show
 from scalecurve.cli.price import price_options
 
 if TYPE_CHECKING:
+    from scalecurve.checks.compare import Comparison
     from scalecurve.cli.price import PriceOverride
 
 
@@ -69,7 +70,8 @@ def collectives(folders: tuple[Path, ...], output: str) -> None:
 @click.option(
     "--session-sd",
     type=Fraction(0, 1, min_open=True, max_open=True),
-    help="Standard deviation of throughput between sessions, such as 0.5% or 0.005.",
+    help="Standard deviation of throughput between sessions, such as 0.5% or 0.005.  [default: as the sessions show; "
+    "of fewer than three, with a prior of 0.9 %]",
 )
 @include_unproved_option
 @output_option
@@ -86,9 +88,9 @@ def compare(
 ) -> None:
     """Show which points changed beyond noise; exit code 1 if one exceeds the threshold.
 
-    Bundles that ran by turns in one session (run --against) are decided by it. Others are undecided unless
-    the spread between sessions is known: from several sessions, --history, or --session-sd. Two bundles without a
-    common point are bad input (exit code 2).
+    Bundles that ran by turns in one session (run --against) are decided by it, others by the spread between sessions:
+    that of several sessions, --history, or --session-sd; where these are few, by a prior. Two bundles without a common
+    point are bad input (exit code 2).
 
     With --with, show where each point of one bundle stands among published systems: percentile, and what differs.
     """
@@ -118,11 +120,20 @@ def compare(
         fail(f"--history: {error}", EXIT_INPUT)
     first_lines = doubts([first, second], include_unproved)
     if comparison.points or output in ("json", "csv"):
-        show([comparison.table()], output, {"pastThreshold": comparison.past_threshold}, first_lines)
+        show([comparison.table()], output, _result(comparison), first_lines)
     if not comparison.points:
         why = f" ({'; '.join(first_lines)})" if first_lines else ""
         fail(f"{before} and {after} have no measured point in common: nothing to compare{why}", EXIT_INPUT)
     sys.exit(EXIT_FAILED if comparison.past_threshold else 0)
+
+
+def _result(comparison: Comparison) -> dict[str, object]:
+    """What is said of all points together."""
+    return {
+        "pastThreshold": comparison.past_threshold,
+        "decidedBy": comparison.decided_by,
+        "falseAlarms": comparison.false_alarms,
+    }
 
 
 @click.command("cost")

@@ -7,9 +7,9 @@ Three intervals, from the narrowest:
 - *this machine*: what further runs on it average (``this_machine``): the same with an additive part that no three runs
   show, ``FLOOR``.
 - *another machine of this kind*: what somebody else's machine with the same devices reaches (``another_machine``), by
-  the spread between the machines of a kind, pooled with that of all other kinds: the scaled inverse chi-square prior of
-  a normal variance (A. Gelman and others, Bayesian Data Analysis, 3rd edition, section 3.3), its two numbers fitted as
-  G. K. Smyth does for genes (Statistical Applications in Genetics and Molecular Biology 3, 2004).
+  the spread between the machines of a kind, pooled with that of all other kinds (``statistics.prior``).
+
+Between the last two is *another session of this machine*: ``statistics.prior.SESSIONS``.
 
 docs/explanation/statistics.md says how each was calibrated.
 """
@@ -20,6 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scalecurve.statistics.prior import Prior, most_likely
 from scalecurve.statistics.spread import Spread, student_quantile, sum_of_squares
 
 FLOOR = 0.0005
@@ -43,19 +44,6 @@ class LogInterval:
     def holds(self, log_rate: float) -> bool:
         """Whether the logarithm of a rate lies in it."""
         return abs(log_rate - self.center) <= self.half
-
-
-@dataclass(frozen=True)
-class Prior:
-    """What is known of a variance before it is seen: its size, and the degrees of freedom that this is worth."""
-
-    variance: float
-    degrees: float
-
-    def pooled(self, squares: float, degrees: float) -> Spread:
-        """Pool the prior with a sum of squares on its degrees of freedom."""
-        together = self.degrees + degrees
-        return Spread((self.degrees * self.variance + squares) / together, together)
 
 
 def this_machine(rates: Sequence[float], further: float = math.inf, level: float = 0.95) -> LogInterval | None:
@@ -96,7 +84,7 @@ def machine_prior(kinds: Sequence[Sequence[float]]) -> Prior:
     seen = [(squares, degrees) for squares, degrees in seen if squares > 0]
     if len(seen) < 3:
         raise ValueError(f"a spread between machines needs 3 kinds of 2 machines that differ, got {len(seen)}")
-    return _most_likely(seen)
+    return most_likely(seen)
 
 
 def another_machine(rates: Sequence[float], prior: Prior, level: float = 0.95) -> LogInterval | None:
@@ -130,18 +118,3 @@ def _logs(rates: Sequence[float], level: float) -> list[float]:
 
 def _half(spread: Spread, shares: float, level: float) -> float:
     return student_quantile(spread.degrees, level) * math.sqrt(spread.variance * shares)
-
-
-def _most_likely(sums: Sequence[tuple[float, int]]) -> Prior:
-    """Each variance over the prior's is distributed as F; the two numbers of the prior maximize their likelihood."""
-    from scipy.optimize import minimize  # importing scipy takes a tenth of a second: only once one is fitted
-    from scipy.stats import f as distribution
-
-    def cost(logs: Sequence[float]) -> float:
-        degrees, variance = math.exp(min(logs[0], 7.0)), math.exp(logs[1])
-        terms = (float(distribution.logpdf(s / d / variance, d, degrees)) - math.log(variance) for s, d in sums)
-        return -math.fsum(terms)
-
-    start = math.fsum(s for s, _ in sums) / math.fsum(d for _, d in sums)
-    best = minimize(cost, [1.0, math.log(start)], method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-6})
-    return Prior(math.exp(float(best.x[1])), math.exp(min(float(best.x[0]), 7.0)))

@@ -8,10 +8,11 @@ from functools import cached_property
 from statistics import median
 
 from scalecurve.corpus.comparable import Comparable, OwnPoint, comparable, nearest
-from scalecurve.corpus.noise import LogInterval, Prior, another_machine, machine_prior
+from scalecurve.corpus.noise import LogInterval, another_machine, machine_prior
 from scalecurve.corpus.schema import Corpus
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.prior import Prior
 from scalecurve_api.text import count
 
 LEAST_POINTS, LEAST_SUBMITTERS = 5, 3

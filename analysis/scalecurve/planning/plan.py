@@ -14,7 +14,8 @@ from scalecurve.render import formatting
 from scalecurve.render.table import PENDING, Cell, Column, Table, table_of
 from scalecurve.statistics.comparison import detectable
 from scalecurve.statistics.estimate import LARGEST_FACTOR
-from scalecurve.statistics.spread import Spread, pooled
+from scalecurve.statistics.prior import SESSIONS
+from scalecurve.statistics.spread import Spread, pooled, total
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.plan import Plan, make_plan
 from scalecurve_api.planning.precision import LEAST
@@ -171,13 +172,17 @@ def _power(experiment: ScalingExperiment, earlier: Bundle | None) -> tuple[str, 
     noise = pooled(p.samples for series in measure(earlier) for p in series.points) if earlier else None
     noise = noise if noise and noise.variance > LEAST_SD**2 else None
     variance = noise.variance if noise else ASSUMED_SD**2
-    smallest = detectable(Spread(2 * variance / repetitions, 2 * (repetitions - 1)))
     differ = f"repetitions differ by {formatting.percent(variance**0.5, 2)} (standard deviation, "
     differ += f"as in {earlier.label})" if noise and earlier else "assumed; --from takes it from a bundle)"
-    shown = f"above a factor of {LARGEST_FACTOR:g}" if smallest is None else formatting.percent(smallest)
+    inside = Spread(2 * variance / repetitions, 2 * (repetitions - 1))
+    apart = detectable(total([Spread(2 * SESSIONS.variance, SESSIONS.degrees), inside]))
+    turns, sessions = (
+        f"above a factor of {LARGEST_FACTOR:g}" if each is None else formatting.percent(each)
+        for each in (detectable(inside), apart)
+    )
     return (
-        f"smallest detectable change of throughput {shown} within one session (run --against), "
-        f"if {differ}; sessions differ by more, and how much is not known from one",
+        f"smallest detectable change of throughput {turns} within one session (run --against), {sessions} between two "
+        f"sessions (by the prior of 0.9 %, 4 degrees of freedom), if {differ}",
     )
 
 

@@ -73,6 +73,7 @@ def test_the_smallest_detectable_change_is_named(tmp_path: Path):
         return " ".join(plan(of, earlier=open_bundle(bundle) if bundle else None).tables()[1].notes)
 
     assert "smallest detectable change of throughput 1.5 % within one session" in power(3)
+    assert "4.8 % between two sessions (by the prior of 0.9 %, 4 degrees of freedom)" in power(3)
     assert "differ by 0.50 % (standard deviation, assumed" in power(3)
     assert "smallest detectable change of throughput 0.6 %" in power(12)
     assert "one repetition shows no change" in power(1)

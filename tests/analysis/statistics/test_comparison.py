@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from benchmarks.session_noise import gate_alarms
 from scalecurve.statistics.comparison import KNOWN, Basis, Pair, between_sessions, changes, holm
 from scalecurve.statistics.estimate import RepetitionTotals
 from scalecurve.statistics.intervals import throughput
+from scalecurve.statistics.prior import SESSIONS
 from scalecurve.statistics.spread import Spread
 from tests.analysis.points_by_hand import point_of
 from tests.analysis.synthetic_points import SyntheticPoint
@@ -93,25 +95,70 @@ class TestSessions:
     """Equal things, measured in other sessions: sd 0.5 % between sessions, 0.1 % between repetitions."""
 
     @pytest.mark.parametrize(
-        ("before", "after", "known"), [(3, 3, "own"), (2, 3, "own"), (1, 4, "own"), (1, 1, "history"), (1, 1, "stated")]
+        ("before", "after", "known", "basis"),
+        [
+            (3, 3, "own", Basis.SESSIONS),
+            (2, 3, "own", Basis.POOLED),
+            (1, 4, "own", Basis.POOLED),
+            (1, 1, "history", Basis.SESSIONS),
+            (1, 1, "stated", Basis.STATED),
+            (1, 1, "nothing", Basis.PRIOR),
+        ],
     )
-    def test_equal_bundles_are_called_changed_in_one_of_twenty(self, before, after, known):
+    def test_equal_bundles_are_called_changed_in_one_of_twenty(self, before, after, known, basis):
         rng, alarms = np.random.default_rng(8), 0
         for _ in range(1000):
             between = Spread(0.005**2, KNOWN) if known == "stated" else None
             if known == "history":
-                between = between_sessions([sessions(rng, 1) for _ in range(4)])
+                between = between_sessions([sessions(rng, 1) for _ in range(5)])
             pair = Pair(sessions(rng, before), sessions(rng, after), between=between)
             (found,) = changes([pair], threshold=0)
-            assert found.basis is Basis.SESSIONS
+            assert found.basis is basis
             alarms += bool(found.changed)
         assert alarms / 1000 <= 0.065  # 5 % and two standard errors
 
-    def test_one_session_on_either_side_decides_nothing(self):
+    def test_one_session_on_either_side_is_decided_by_the_prior(self):
         rng = np.random.default_rng(9)
-        (found,) = changes([Pair(sessions(rng, 1), sessions(rng, 1, first=1))])
-        assert (found.changed, found.basis, found.detectable) == (None, Basis.NONE, None)
-        assert found.ratio.unknown
+        before, after = sessions(rng, 1), sessions(rng, 1, first=1)
+        (found,) = changes([Pair(before, after)])
+        assert (found.changed, found.basis) == (False, Basis.PRIOR)
+        assert found.decided_by == "prior for sessions of one machine: 0.9 %, 4 degrees of freedom"
+        assert 0.04 < found.detectable < 0.06
+        (lost,) = changes([Pair(before, [r.slowed(1 / 0.532) for r in after])])
+        assert lost.past_threshold
+        assert lost.confirmed
+        assert lost.ratio.covers(0.532)
+
+    def test_the_prior_alarms_as_often_as_is_stated_and_finds_what_it_says(self):
+        """The simulation of benchmarks/session_noise.py, with fewer draws: sessions that differ as the prior says."""
+        one, apart = (gate_alarms(np.random.default_rng(11), None, 600, points, shared=False) for points in (1, 4))
+        assert one.changed == pytest.approx(5, abs=2)
+        assert apart.changed == pytest.approx(5, abs=2)
+        assert apart.once == pytest.approx(2.5, abs=2)
+        assert apart.red < apart.once
+        assert gate_alarms(np.random.default_rng(11), None, 300, 1, shared=False, slower=0.05).changed > 75
+
+    def test_a_loss_that_only_the_prior_decides_needs_a_second_session(self):
+        still = np.random.default_rng(12)
+        before = sessions(still, 1, session_sd=0)
+        once = [r.slowed(1.05) for r in sessions(still, 1, session_sd=0, first=1)]
+        (found,) = changes([Pair(before, once)])
+        assert found.past_threshold
+        assert not found.confirmed
+        again = [replace(r, session=2) for r in once]
+        (found,) = changes([Pair(before, [*once, *again])])
+        assert (found.basis, found.seen, found.confirmed) == (Basis.POOLED, 2, True)
+        fine = [replace(r, session=2) for r in sessions(still, 1, session_sd=0)]
+        (found,) = changes([Pair(before, [*once, *fine])])
+        assert not found.past_threshold
+        assert changes([Pair(before, once, between=Spread(0.005**2, KNOWN))])[0].confirmed
+
+    def test_sessions_that_scatter_more_than_the_prior_allows_decide_alone(self):
+        rng = np.random.default_rng(13)
+        wild = sessions(rng, 3, session_sd=0.1)
+        (found,) = changes([Pair(wild, sessions(rng, 1, session_sd=0.1))])
+        assert found.basis is Basis.SESSIONS
+        assert found.between.variance > 10 * SESSIONS.variance
 
     def test_by_turns_one_session_decides_and_names_the_smallest_change(self):
         rng = np.random.default_rng(10)

@@ -71,9 +71,11 @@ def test_gate_exits_by_what_it_found(past: Path, tmp_path: Path):
     assert "failed   history" in ran.output
     assert (tmp_path / "c.md").read_text().startswith("### ❌")
     assert "<failure" in (tmp_path / "j.xml").read_text()
-    tree = json.loads(run("gate", good, "--baseline", past / "nightly-001", "-o", "json", "--allow-undecided").stdout)
-    assert (tree["passed"], tree["decided"]) == (True, False)
-    assert run("gate", good, "--baseline", past / "nightly-001").exit_code == 2
+    tree = json.loads(run("gate", good, "--baseline", past / "nightly-001", "-o", "json").stdout)
+    assert (tree["passed"], tree["decided"], tree["falseAlarms"]) == (True, True, 0.025)
+    assert tree["decidedBy"] == ["prior for sessions of one machine: 0.9 %, 4 degrees of freedom"]
+    stated = run("gate", good, "--baseline", past / "nightly-001", "--session-sd", "0.5%", "-o", "json")
+    assert json.loads(stated.stdout)["decidedBy"] == ["spread between sessions as stated: 0.5 %"]
     assert run("gate", good).exit_code == 2
     assert run("gate", good, "--expect", tmp_path / "none.yaml").exit_code == 2
     assert run("gate", good, "--tolerance", "5%", "--expect", "shipped").exit_code == 2
@@ -81,9 +83,16 @@ def test_gate_exits_by_what_it_found(past: Path, tmp_path: Path):
 
 def test_gate_writes_expectations_that_the_next_run_is_held_against(past: Path, tmp_path: Path):
     file = tmp_path / "expected.yaml"
-    words = ["--write-expect", file, "--tolerance", "5%"]
-    assert run("gate", past / "nightly-000", *words).exit_code == 0
+    assert run("gate", past / "nightly-000", "--write-expect", file).exit_code == 0
+    assert str(tmp_path) not in file.read_text()
+    assert "source: nightly-000" in file.read_text()
     passed = run("gate", past / "nightly-001", "--expect", file, "-o", "md")
     assert passed.exit_code == 0
     assert passed.output.startswith("### ✅")
     assert run("gate", past / "nightly-003", "--expect", file).exit_code == 1
+
+
+def test_gate_without_a_bundle_says_what_it_will_see(past: Path):
+    rows = json.loads(run("gate", "--baseline", past / "nightly-000", "-o", "json").stdout)["foreseen"]["rows"]
+    assert all(0.01 <= row["smallest"] < row["at_once"] for row in rows)
+    assert run("gate").exit_code == 2

@@ -12,16 +12,16 @@ import click
 from scalecurve.bundle.problem import BundleError
 from scalecurve.cli.bundles import include_unproved_option, open_all
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT
-from scalecurve.cli.output import Fraction, fail, output_option, show
+from scalecurve.cli.output import Fraction, fail, output_option, show, show_or_end
 from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
-    from scalecurve.timelines.gate import GateCheck
+    from scalecurve.timelines.gate import Gate, GateCheck
 
 
 @click.command("gate")
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", required=False, type=click.Path(path_type=Path))
 @click.option("--baseline", metavar="BUNDLE", type=click.Path(path_type=Path), help="Bundle to compare with.")
 @click.option(
     "--history",
@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     default=0.01,
     show_default=True,
     help="Against a baseline or a history: fail where throughput fell by more than this fraction, beyond noise.",
+)
+@click.option(
+    "--session-sd",
+    type=Fraction(0, 1, min_open=True, max_open=True),
+    help="Standard deviation of throughput between sessions, such as 0.5% or 0.005.  [default: as the sessions show; "
+    "of fewer than three, with a prior of 0.9 %]",
 )
 @click.option(
     "--allow-undecided", is_flag=True, help="Exit 0 also if no number could be compared, as at the first run."
@@ -70,11 +76,12 @@ if TYPE_CHECKING:
 @include_unproved_option
 @output_option
 def command(
-    bundle: Path,
+    bundle: Path | None,
     baseline: Path | None,
     folders: tuple[Path, ...],
     expect: tuple[str, ...],
     threshold: float,
+    session_sd: float | None,
     allow_undecided: bool,
     markdown: Path | None,
     junit_file: Path | None,
@@ -86,8 +93,11 @@ def command(
 ) -> None:
     """Check a BUNDLE in CI: every trial valid, and throughput not below a baseline, its history, or expectations.
 
-    Exit code 0 if nothing failed, 1 if a check failed, 2 for bad input, and also if no number could be compared (see
-    --allow-undecided). The bundle itself may be in the history: it is not compared with itself.
+    Exit code 0 if nothing failed, 1 if a check failed, 2 for bad input, if a point failed once and needs a fresh
+    session (run --add-session), and also if no number could be compared (see --allow-undecided). The bundle itself
+    may be in the history: it is not compared with itself.
+
+    Without a BUNDLE, before anything is run, show the smallest regression that it would see at each point.
     """
     from scalecurve.hardware.entries import EntryError
     from scalecurve.timelines.catalog import default_catalog
@@ -95,12 +105,17 @@ def command(
     from scalecurve.timelines.gate import gate
     from scalecurve.timelines.verdicts import comment, gate_table, junit
 
+    kept = (catalog or default_catalog()) if folders else None
+    if bundle is None:
+        _show_foreseen(baseline, folders, threshold, session_sd, kept, include_unproved, output)
+        return
     opened, *others = open_all([bundle, *([baseline] if baseline else [])])
     if write_expect is not None:
         try:
-            _write(write_expect, written_expectations(opened, str(bundle), tolerance))
+            text = written_expectations(opened, _relative(bundle), tolerance, session_sd)
         except ValueError as error:
             fail(str(error), EXIT_INPUT)
+        _write(write_expect, text)
         click.echo(printable(str(write_expect)))
         return
     if tolerance is not None:
@@ -113,7 +128,8 @@ def command(
             folders,
             expectations_of(reference for reference in expect if reference not in published),
             threshold,
-            catalog=(catalog or default_catalog()) if folders else None,
+            session_sd=session_sd,
+            catalog=kept,
             include_unproved=include_unproved,
             further=_against_published(opened, published, include_unproved),
         )
@@ -130,11 +146,63 @@ def command(
     if output == "md":
         click.echo(comment(result), nl=False)
     else:
-        show([gate_table(result)], output, {"passed": not result.failed, "decided": result.decided})
+        show([gate_table(result)], output, _result(result))
+    _exit(result, bundle, allow_undecided)
+
+
+def _exit(result: Gate, bundle: Path, allow_undecided: bool) -> None:
+    from scalecurve.timelines.gate import CheckOutcome
+
     if result.failed:
         sys.exit(EXIT_FAILED)
+    if result.unconfirmed:
+        where = ", ".join(check.where for check in result.of(CheckOutcome.UNCONFIRMED))
+        fail(f"{bundle}: failed once: {where}; confirm or clear it: {result.fresh_session}", EXIT_INPUT)
     if not result.decided and not allow_undecided:
         fail(f"{bundle}: no number could be compared, so nothing was let through; see the details", EXIT_INPUT)
+
+
+def _result(result: Gate) -> dict[str, object]:
+    """What is said of all checks together."""
+    return {
+        "passed": not (result.failed or result.unconfirmed),
+        "decided": result.decided,
+        "decidedBy": result.decided_by,
+        "falseAlarms": result.false_alarms,
+        "freshSession": result.fresh_session if result.unconfirmed else None,
+    }
+
+
+def _show_foreseen(
+    baseline: Path | None,
+    folders: Sequence[Path],
+    threshold: float,
+    session_sd: float | None,
+    catalog: Path | None,
+    include_unproved: bool,
+    output: str,
+) -> None:
+    from scalecurve.timelines.foresight import foreseen
+
+    if baseline is None and not folders:
+        fail(
+            "BUNDLE: missing; expected one to check, or --baseline or --history for what it would find",
+            EXIT_INPUT,
+        )
+    others = open_all([baseline]) if baseline else [None]
+    try:
+        table = foreseen(
+            others[0], folders, threshold, session_sd=session_sd, catalog=catalog, include_unproved=include_unproved
+        )
+    except BundleError as error:
+        fail(str(error), EXIT_INPUT)
+    show_or_end([table], output)
+
+
+def _relative(bundle: Path) -> str:
+    """A path that means the same in another checkout: below the working directory, else the name alone."""
+    place = bundle.resolve()
+    return place.relative_to(Path.cwd()).as_posix() if place.is_relative_to(Path.cwd()) else place.name
 
 
 def _against_published(

@@ -17,10 +17,10 @@ from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries, measure
 from scalecurve.bundle.open import Bundle
 from scalecurve.hardware.entries import Positive, SourcedEntry, entries_of_file, entries_of_text
 from scalecurve.hardware.names import folded
-from scalecurve.statistics.comparison import DEFAULT_THRESHOLD
+from scalecurve.statistics.comparison import DEFAULT_THRESHOLD, SpreadUsed, across, all_named, stated
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
-from scalecurve.statistics.spread import sessions_of, student_quantile, sum_of_squares
+from scalecurve.statistics.spread import Spread, sessions_of
 from scalecurve.timelines.timeline import day
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.text import count
@@ -118,23 +118,27 @@ def expectations_of(references: Iterable[str]) -> list[Expectation]:
     return found
 
 
-def written_expectations(bundle: Bundle, source: str, tolerance: float | None = None) -> str:
+def written_expectations(
+    bundle: Bundle, source: str, tolerance: float | None = None, session_sd: float | None = None
+) -> str:
     """What a bundle reached, as a file of expectations: one entry for each series.
 
-    Without ``tolerance`` it is that of a prediction: a further session of the same kind is slower by more in 2.5 %,
-    as far as the sessions of the bundle tell; at least 1 %. Raises ValueError where there is nothing to write, or one
-    session and no tolerance.
+    Without ``tolerance`` it is that of a prediction: a further session of the same kind is slower by more in 2.5 %, by
+    the spread between sessions that is stated, that the bundle's sessions show, or that the prior says; at least 1 %.
+    Raises ValueError where there is nothing to write, or nothing tells how far repetitions differ, and no tolerance.
     """
     entries = {}
     for series in measure(bundle):
         if any(p.timed for p in series.points):
-            entries[_key(bundle, series)] = dict(_entry(series, source, tolerance))
+            entries[_key(bundle, series)] = dict(_entry(series, source, tolerance, stated(session_sd)))
     if not entries:
         raise ValueError(f"{bundle.path}: no valid trial has a throughput that could be expected")
     return yaml.safe_dump(entries, sort_keys=False, default_flow_style=None, width=120)
 
 
-def _entry(series: MeasuredSeries, source: str, tolerance: float | None) -> Iterator[tuple[str, Any]]:
+def _entry(
+    series: MeasuredSeries, source: str, tolerance: float | None, session_sd: Spread | None
+) -> Iterator[tuple[str, Any]]:
     measured = [p for p in series.points if p.timed]
     record = measured[-1].timed[0]
     workload = record.trial.workload
@@ -151,30 +155,32 @@ def _entry(series: MeasuredSeries, source: str, tolerance: float | None) -> Iter
         yield "batch", batch
     yield "settings", {name: kept for name in _SETTINGS if (kept := _setting(record, name)) is not None}
     yield "throughput", {p.point.workers: float(f"{throughput(p.samples).value:.5g}") for p in measured}
-    yield "tolerance", tolerance or {p.point.workers: _tolerance(p) for p in measured}
+    predicted = {} if tolerance else {p.point.workers: _tolerance(p, session_sd) for p in measured}
+    yield "tolerance", tolerance or {workers: each for workers, (each, _) in predicted.items()}
     latest = max((entry.at_ns for p in measured for r in p.timed for entry in r.timeline), default=0)
     yield "date", datetime.date.fromisoformat(day(latest))
     sessions = len({r.trial.session for p in measured for r in p.timed})
     yield "source", source
-    yield (
-        "note",
-        f"{count(sessions, 'session')}; "
-        + ("the tolerance is stated" if tolerance else "the tolerance is that of a prediction of one further session"),
-    )
+    by = "; ".join(all_named([by for _, by in predicted.values()]))
+    why = "is stated" if tolerance else f"is that of a prediction of one further session, by {by}"
+    yield "note", f"{count(sessions, 'session')}; the tolerance {why}"
 
 
-def _tolerance(point: MeasuredPoint) -> float:
-    """Half the width of the interval that holds a further session's throughput, as a fraction; rounded up to 0.1 %."""
-    by_session = sessions_of(point.samples)
-    logs = [math.log(throughput(repetitions).value) for repetitions in by_session.values()]
-    if len(logs) < 2:
+def _tolerance(point: MeasuredPoint, session_sd: Spread | None) -> tuple[float, SpreadUsed]:
+    """How far a further session's throughput may be below this one's, as a fraction rounded up to 0.1 %; and by what.
+
+    The lower half of the interval for the mean of a session with as many repetitions.
+    """
+    sessions = len(sessions_of(point.samples))
+    repeats = (1 + sessions) / len(point.samples)
+    by = across(session_sd, [point.samples], 1 + 1 / sessions, repeats, LEVEL)
+    if by.spread is None:
         raise ValueError(
-            "one session does not show how much sessions differ: state it, as --tolerance 5%, or measure further ones "
-            "(run --add-session)"
+            f"{point.point.name}: one repetition does not show how much repetitions differ: state the tolerance, as "
+            "--tolerance 5%, or repeat"
         )
-    spread = sum_of_squares(logs) / (len(logs) - 1) * (1 + 1 / len(logs))
-    half = student_quantile(len(logs) - 1, LEVEL) * math.sqrt(spread)
-    return max(DEFAULT_THRESHOLD, math.ceil(-math.expm1(-half) * 1000) / 1000)
+    below = math.ceil(-math.expm1(-by.spread.half_width(LEVEL)) * 1000) / 1000
+    return max(DEFAULT_THRESHOLD, below), by
 
 
 def met(expectation: Expectation, workers: int, rate: Estimate) -> tuple[float, float, bool]:

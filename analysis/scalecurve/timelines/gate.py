@@ -1,40 +1,52 @@
 """May this bundle pass? Its trials, and its throughput against a baseline, its own history, and stated expectations.
 
 A check fails where a throughput is lower: beyond noise and by more than a threshold (baseline, history), or by more
-than the tolerance (expectations). What cannot be decided fails nothing, and is said.
+than the tolerance (expectations). What cannot be decided fails nothing, and is said. What only a prior for the spread
+between sessions decides fails once, and again in a fresh session: only then it is failed, unless it is far beyond it.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
 from pathlib import Path
 
 from scalecurve.bundle.measurement import measure
 from scalecurve.bundle.open import Bundle
-from scalecurve.checks.compare import compare
+from scalecurve.checks.compare import PRIOR_HOLDS, compare
 from scalecurve.curves.compute import believable, scaling
 from scalecurve.render import formatting
-from scalecurve.statistics.comparison import DEFAULT_THRESHOLD, Change, Pair, changes
+from scalecurve.statistics.comparison import BY_PRIOR, DEFAULT_THRESHOLD, FAR, Change, Pair, all_named, changes, stated
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.intervals import throughput
-from scalecurve.statistics.spread import Spread, sum_of_squares
+from scalecurve.statistics.spread import Spread
 from scalecurve.timelines.catalog import contents
 from scalecurve.timelines.expectations import Expectation, matching, met
 from scalecurve.timelines.reading import PointReading, read
-from scalecurve.timelines.timeline import Curve, ExperimentTimeline, PastSession, sessions_of, timeline, totals
+from scalecurve.timelines.timeline import (
+    ExperimentTimeline,
+    Key,
+    earlier_spread,
+    repetitions_since,
+    sessions_of,
+    sessions_since,
+    timeline,
+    totals,
+)
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_api.text import count, few
+
+FALSE_ALARMS = 0.025
+"""Of gates of a bundle as fast as its baseline, or its history, at most so many fail at any point."""
 
 
 class CheckOutcome(StrEnum):
     """Of one check."""
 
     FAILED = "failed"
+    UNCONFIRMED = "failed once"
     UNDECIDED = "undecided"
     PASSED = "passed"
 
@@ -43,7 +55,8 @@ class CheckOutcome(StrEnum):
 class GateCheck:
     """One thing that was checked: of a point (`series`, `workers`), or of the bundle.
 
-    `ratio` is `now` over `reference`, which is what `now` is held against; both in samples/s.
+    `ratio` is `now` over `reference`, which is what `now` is held against; both in samples/s. `change` has what decided
+    and the smallest change that it would find.
     """
 
     kind: str
@@ -54,6 +67,12 @@ class GateCheck:
     now: Estimate | None = None
     reference: Estimate | None = None
     ratio: Estimate | None = None
+    change: Change | None = None
+
+    @property
+    def decided_by(self) -> str | None:
+        """The spread that decided and where it is from; None of a check that needs none."""
+        return self.change.decided_by if self.change and self.change.changed is not None else None
 
     @property
     def compares(self) -> bool:
@@ -67,11 +86,12 @@ class GateCheck:
 
 @dataclass(frozen=True)
 class Gate:
-    """All checks of a bundle, the failed ones first."""
+    """All checks of a bundle, the failed ones first; `fresh_session` is the command that confirms or clears one."""
 
     label: str
     checks: tuple[GateCheck, ...]
     notes: tuple[str, ...]
+    fresh_session: str = ""
 
     def of(self, outcome: CheckOutcome) -> list[GateCheck]:
         return [check for check in self.checks if check.outcome is outcome]
@@ -81,15 +101,31 @@ class Gate:
         return bool(self.of(CheckOutcome.FAILED))
 
     @property
+    def unconfirmed(self) -> bool:
+        """Whether a point failed once, and has to fail again in a fresh session."""
+        return bool(self.of(CheckOutcome.UNCONFIRMED))
+
+    @property
+    def decided_by(self) -> list[str]:
+        """Every spread that decided, each once."""
+        return list(all_named(_decided(self.checks)))
+
+    @property
+    def false_alarms(self) -> float | None:
+        """Of gates of an equal bundle, the share that fails at most; None where a spread decided nothing."""
+        return FALSE_ALARMS if self.decided_by else None
+
+    @property
     def decided(self) -> bool:
         """Whether any number was compared: a gate that compared none has not let anything through."""
         return any(check.compares and check.outcome is not CheckOutcome.UNDECIDED for check in self.checks)
 
     @property
     def verdict(self) -> str:
-        failed, undecided = len(self.of(CheckOutcome.FAILED)), len(self.of(CheckOutcome.UNDECIDED))
-        word = "failed" if failed else "passed" if self.decided else "undecided"
+        failed, once, undecided = (len(self.of(outcome)) for outcome in list(CheckOutcome)[:3])
+        word = "failed" if failed else "failed once" if once else "passed" if self.decided else "undecided"
         parts = [f"{failed} of {count(len(self.checks), 'check')} failed"]
+        parts += [f"{once} failed once"] if once else []
         parts += [f"{undecided} undecided"] if undecided else []
         return f"{word}: {', '.join(parts)}"
 
@@ -101,6 +137,7 @@ def gate(
     expectations: Sequence[Expectation] = (),
     threshold: float = DEFAULT_THRESHOLD,
     *,
+    session_sd: float | None = None,
     catalog: Path | None = None,
     include_unproved: bool = False,
     further: tuple[Sequence[GateCheck], Sequence[str]] = ((), ()),
@@ -113,6 +150,7 @@ def gate(
         history: Folders of earlier bundles; the sessions of the same experiment since its last change decide.
         expectations: What `expectations_of` returned.
         threshold: Smallest loss that fails, as a fraction of throughput.
+        session_sd: Spread between sessions, stated as a fraction of throughput.
         catalog: File that keeps what was read of `history` for the next call; None keeps nothing.
         include_unproved: Also use points that do not count (`scalecurve.curves.doubts`).
         further: Checks that were made elsewhere, and their notes.
@@ -122,23 +160,49 @@ def gate(
 
     Raises:
         BundleError: for a folder without a bundle.
-        ValueError: where nothing is named to hold it against.
+        ValueError: where nothing is named to hold it against, or `session_sd` is no fraction.
     """
     if baseline is None and not history and not expectations and not further[0]:
         raise ValueError("nothing to compare the bundle with: add a baseline, a history or expectations")
     checks = [*_of_trials(bundle), *_of_doubts(bundle, include_unproved), *further[0]]
     notes = list(further[1])
     if baseline is not None:
-        checks += _against_baseline(baseline, bundle, threshold, include_unproved)
+        checks += _against_baseline(baseline, bundle, threshold, session_sd, include_unproved)
     believed = believable(bundle, include_unproved)
     if history:
-        of_history, said = _against_history(believed, history, threshold, catalog, include_unproved)
+        of_history, said = _against_history(believed, history, threshold, stated(session_sd), catalog, include_unproved)
         checks += of_history
         notes += said
     if expectations:
         checks += _against_expectations(believed, expectations)
     order = list(CheckOutcome)
-    return Gate(bundle.label, tuple(sorted(checks, key=lambda check: order.index(check.outcome))), tuple(notes))
+    in_order = tuple(sorted(checks, key=lambda check: order.index(check.outcome)))
+    return Gate(bundle.label, in_order, (*_rates(in_order), *notes), _fresh_session(bundle))
+
+
+def _rates(checks: Sequence[GateCheck]) -> Iterator[str]:
+    """What decided, how often it is wrong, and what a point that failed once needs."""
+    by_spread = _decided(checks)
+    if not by_spread:
+        return
+    yield f"Decided by: {'; '.join(all_named(by_spread))}"
+    prior = any(change.basis in BY_PRIOR for change in by_spread)
+    alarms = f"Of gates of an equal bundle {FALSE_ALARMS * 100:g} % at most fail, or fail once, at any point"
+    yield f"{alarms}{f', {PRIOR_HOLDS}' if prior else ''}"
+    if prior:
+        yield (
+            "By the prior a point fails once. It is failed where a fresh session is slower, too, and at once where "
+            f"less than {FAR * 100:g} % of equal bundles differ by so much"
+        )
+
+
+def _decided(checks: Sequence[GateCheck]) -> list[Change]:
+    return [check.change for check in checks if check.change and check.change.changed is not None]
+
+
+def _fresh_session(bundle: Bundle) -> str:
+    folder = bundle.path if bundle.path.is_dir() else Path("FOLDER")
+    return f"scalecurve run {folder / 'experiment.yaml'} --bundle {folder} --add-session"
 
 
 def _of_trials(bundle: Bundle) -> Iterator[GateCheck]:
@@ -171,8 +235,10 @@ def _of_doubts(bundle: Bundle, include_unproved: bool) -> Iterator[GateCheck]:
                     yield GateCheck("proof", CheckOutcome.UNDECIDED, why, series.name, p.workers, p.throughput)
 
 
-def _against_baseline(baseline: Bundle, bundle: Bundle, threshold: float, unproved: bool) -> Iterator[GateCheck]:
-    compared = compare(baseline, bundle, threshold, include_unproved=unproved)
+def _against_baseline(
+    baseline: Bundle, bundle: Bundle, threshold: float, session_sd: float | None, unproved: bool
+) -> Iterator[GateCheck]:
+    compared = compare(baseline, bundle, threshold, session_sd=session_sd, include_unproved=unproved)
     for p in compared.points:
         yield _check("baseline", p.point.series, p.point.workers, p.after, p.before, p.change)
     for name in compared.only_before:
@@ -183,7 +249,9 @@ def _check(kind: str, series: str, workers: int, now: Estimate, reference: Estim
     if change.changed is None:
         outcome, detail = CheckOutcome.UNDECIDED, change.basis.value
     elif change.past_threshold and change.slower:
-        outcome, detail = CheckOutcome.FAILED, f"slower, beyond noise and more than {change.threshold * 100:g} %"
+        outcome = CheckOutcome.FAILED if change.confirmed else CheckOutcome.UNCONFIRMED
+        detail = f"slower, beyond noise and more than {change.threshold * 100:g} %"
+        detail += "" if change.confirmed else ", in one session: a fresh one has to be slower, too"
     else:
         word = (
             "faster" if change.past_threshold else "slower, but within the threshold" if change.changed else "unchanged"
@@ -193,13 +261,14 @@ def _check(kind: str, series: str, workers: int, now: Estimate, reference: Estim
         detail += f"; smallest detectable change {formatting.percent(change.detectable)}"
     elif change.changed is not None:
         detail += "; the repetitions differ too much to detect any"
-    return GateCheck(kind, outcome, detail, series, workers, now, reference, change.ratio)
+    return GateCheck(kind, outcome, detail, series, workers, now, reference, change.ratio, change)
 
 
 def _against_history(
     bundle: Bundle,
     folders: Sequence[str | os.PathLike[str]],
     threshold: float,
+    session_sd: Spread | None,
     catalog: Path | None,
     include_unproved: bool,
 ) -> tuple[list[GateCheck], list[str]]:
@@ -210,24 +279,24 @@ def _against_history(
     checks: list[GateCheck] = []
     for name in names:
         past = timeline(name, sessions.get(name, []), "throughput")
-        now: dict[tuple[str, int, str], list[PointReading]] = {}
+        now: dict[Key, list[PointReading]] = {}
         for reading in own:
             now.setdefault((reading.series, reading.workers, reading.layout), []).append(reading)
-        checks += _points_against(past, now, threshold)
+        checks += _points_against(past, now, threshold, session_sd)
     return checks, notes
 
 
 def _points_against(
-    past: ExperimentTimeline, now: dict[tuple[str, int, str], list[PointReading]], threshold: float
+    past: ExperimentTimeline, now: dict[Key, list[PointReading]], threshold: float, session_sd: Spread | None
 ) -> Iterable[GateCheck]:
     curves = {curve.key: curve for curve in past.curves}
     shared = [key for key in now if key in curves]
-    since = {key: _since(past, curves[key]) for key in shared}
+    since = {key: sessions_since(past, curves[key]) for key in shared}
     pairs = []
     for key in shared:
-        before = [r for number, session in enumerate(since[key]) for r in totals(session.readings[key], number)]
+        before = repetitions_since(past, curves[key])
         after = [r for reading in now[key] for r in totals(reading, len(since[key]) + reading.session)]
-        pairs.append(Pair(before, after, between=_earlier_spread(curves[key])))
+        pairs.append(Pair(before, after, between=session_sd or earlier_spread(curves[key])))
     for key, pair, change in zip(shared, pairs, changes(pairs, threshold=threshold), strict=True):
         check = _check("history", key[0], key[1], throughput(pair.after), curves[key].current, change)
         begin = f" since {since[key][0].day}" if curves[key].changes else ""
@@ -236,24 +305,6 @@ def _points_against(
         if key not in curves:
             why = "no earlier session measured it"
             yield GateCheck("history", CheckOutcome.UNDECIDED, why, key[0], key[1], throughput(totals(now[key][0])))
-
-
-def _since(past: ExperimentTimeline, curve: Curve) -> list[PastSession]:
-    """The sessions that measured a point since its last change."""
-    begin = curve.changes[-1].at if curve.changes else 0
-    return [session for session in past.sessions[begin:] if curve.key in session.readings]
-
-
-def _earlier_spread(curve: Curve) -> Spread | None:
-    """How much sessions scatter about their level, in the stretches before the last change."""
-    cuts = [0, *(change.at for change in curve.changes)]
-    stretches = [
-        [math.log(value.value) for value in curve.values[begin:end] if value is not None]
-        for begin, end in pairwise(cuts)
-    ]
-    degrees = sum(len(stretch) - 1 for stretch in stretches if stretch)
-    squares = math.fsum(sum_of_squares(stretch) for stretch in stretches if stretch)
-    return Spread(squares / degrees, degrees) if degrees else None
 
 
 def _against_expectations(bundle: Bundle, expectations: Sequence[Expectation]) -> Iterator[GateCheck]:

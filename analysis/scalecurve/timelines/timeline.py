@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -264,6 +265,30 @@ def level_of(logs: Sequence[float], level: float = 1 - ALPHA) -> Estimate:
         return Estimate(value, None, None, level, Method.UNKNOWN, count, count)
     spread = Spread(sum_of_squares(logs) / (count - 1) / count, count - 1)
     return positive(value, spread, level, Method.SESSIONS, count, count)
+
+
+def sessions_since(past: ExperimentTimeline, curve: Curve) -> list[PastSession]:
+    """The sessions that measured a point since its last change."""
+    begin = curve.changes[-1].at if curve.changes else 0
+    return [session for session in past.sessions[begin:] if curve.key in session.readings]
+
+
+def repetitions_since(past: ExperimentTimeline, curve: Curve) -> list[RepetitionTotals]:
+    """The repetitions of these sessions, each session with a number of its own."""
+    since = enumerate(sessions_since(past, curve))
+    return [r for number, session in since for r in totals(session.readings[curve.key], number)]
+
+
+def earlier_spread(curve: Curve) -> Spread | None:
+    """How much sessions scatter about their level, in the stretches before the last change."""
+    cuts = [0, *(change.at for change in curve.changes)]
+    stretches = [
+        [math.log(value.value) for value in curve.values[begin:end] if value is not None]
+        for begin, end in pairwise(cuts)
+    ]
+    degrees = sum(len(stretch) - 1 for stretch in stretches if stretch)
+    squares = math.fsum(sum_of_squares(stretch) for stretch in stretches if stretch)
+    return Spread(squares / degrees, degrees) if degrees else None
 
 
 def differing(

@@ -32,14 +32,25 @@ def gate_table(gate: Gate) -> Table:
             (Column("reference", "Against", "number", "/s", interval=True), lambda check: check.reference),
             (Column("change", "Change", "percent", interval=True), _change),
             (Column("detail", "Detail"), lambda check: check.detail),
+            (Column("decided_by", "Decided by", detail=True), lambda check: check.decided_by),
+            (
+                Column("detectable", "Smallest detectable", "percent", detail=True),
+                lambda check: check.change.detectable if check.change else None,
+            ),
         ),
-        gate.notes,
+        [*gate.notes, *_confirmation(gate)],
+    )
+
+
+def _confirmation(gate: Gate) -> list[str]:
+    return (
+        [f"Confirm or clear what failed once: {gate.fresh_session}; then this gate again"] if gate.unconfirmed else []
     )
 
 
 def comment(gate: Gate) -> str:
-    """Markdown for a pull request: the verdict, what failed or is undecided, and the rest folded."""
-    sign = "❌" if gate.failed else "✅" if gate.decided else "⚠️"
+    """Markdown for a pull request: the verdict, what failed, failed once or is undecided, and the rest folded."""
+    sign = "❌" if gate.failed else "⚠️" if gate.unconfirmed or not gate.decided else "✅"
     lines = [f"### {sign} scalecurve gate: {markdown_text(gate.label)} {markdown_text(gate.verdict)}", ""]
     shown = [check for check in gate.checks if check.outcome is not CheckOutcome.PASSED]
     passed = gate.of(CheckOutcome.PASSED)
@@ -50,7 +61,7 @@ def comment(gate: Gate) -> str:
     if passed:
         lines += [f"<details><summary>{count(len(passed), 'check')} passed</summary>", "", *_rows(passed[:MOST_ROWS])]
         lines += ["", "</details>", ""]
-    lines += [f"- {markdown_text(note)}" for note in gate.notes[:20]]
+    lines += [f"- {markdown_text(note)}" for note in [*_confirmation(gate), *gate.notes[:20]]]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -75,7 +86,7 @@ def _rows(checks: Sequence[GateCheck]) -> list[str]:
 
 
 def junit(gate: Gate) -> str:
-    """JUnit's XML: a test case for each check; an undecided one is skipped, with the reason."""
+    """JUnit's XML: a test case for each check; one that is undecided or failed once is skipped, with the reason."""
     root = ElementTree.Element("testsuites")
     counts = {outcome: len(gate.of(outcome)) for outcome in CheckOutcome}
     suite = ElementTree.SubElement(
@@ -85,8 +96,12 @@ def junit(gate: Gate) -> str:
         tests=str(len(gate.checks)),
         failures=str(counts[CheckOutcome.FAILED]),
         errors="0",
-        skipped=str(counts[CheckOutcome.UNDECIDED]),
+        skipped=str(counts[CheckOutcome.UNDECIDED] + counts[CheckOutcome.UNCONFIRMED]),
     )
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in (("decided by", "; ".join(gate.decided_by)), ("false alarms", gate.false_alarms)):
+        if value:
+            ElementTree.SubElement(properties, "property", name=name, value=str(value))
     for check in gate.checks:
         name = one_line(f"{check.kind}: {check.where}")
         case = ElementTree.SubElement(suite, "testcase", classname=one_line(f"scalecurve.{gate.label}"), name=name)
@@ -94,6 +109,8 @@ def junit(gate: Gate) -> str:
         text = one_line(check.detail + (f" ({interval(change, as_percent=True)})" if change else ""))
         if check.outcome is CheckOutcome.FAILED:
             ElementTree.SubElement(case, "failure", message=text).text = text
+        elif check.outcome is CheckOutcome.UNCONFIRMED:
+            ElementTree.SubElement(case, "skipped", message=f"failed once: {text}; {one_line(gate.fresh_session)}")
         elif check.outcome is CheckOutcome.UNDECIDED:
             ElementTree.SubElement(case, "skipped", message=text)
         else:

@@ -36,10 +36,10 @@ SESSIONS = Prior(0.009**2, 4.0)
 """Of the log of a session's throughput, over sessions of one machine or of equal ones.
 
 Ten points on H100 and H200 servers were measured in three or four sessions each (docs/evidence): their standard
-deviations are 0.02 to 1.8 %. Maximum likelihood makes that 0.20 % with 1.1 degrees of freedom, by which two sessions
-differ by 2.7 % at 95 % and by 91 % at 99.9 %: ten points cannot tell so few degrees from more. So the largest
-difference between whole sessions that was seen is taken, with four degrees of freedom, which reach farther at 95 %
-(3.5 %: 35 of the 36 pairs of sessions are nearer) and decide something beyond (11 % at 99.9 %).
+deviations are 0.02 to 1.8 %, 0.65 % pooled. Maximum likelihood makes that 0.20 % with 1.1 degrees of freedom, by which
+two sessions differ by 2.7 % at 95 % and by 91 % at 99.9 %: ten points cannot tell so few degrees from more. So this is
+chosen on the safe side: what one GPU differed by between H200 servers, with four degrees of freedom, which reach
+farther at 95 % (3.5 %: 35 of the 36 pairs of sessions are nearer) and decide something beyond (11 % at 99.9 %).
 tests/analysis/test_real_sessions.py fits it again.
 """
 

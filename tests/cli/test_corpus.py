@@ -33,9 +33,22 @@ def test_a_bundle_stands_among_published_systems(desk: Desk, published: Path):
     assert {row["submitter"] for row in tree["comparable"]["rows"]} == {f"S{at}" for at in range(6)}
 
 
-def test_nothing_near_is_refused_with_what_is_nearest(desk: Desk, published: Path):
-    done = desk.here("compare", SESSIONS, "--with", published, "--as", "vgg16", code=2)
-    assert all(part in done.err for part in ("6 points", "8 H100", "6 submitters", "vgg16"))
+def test_what_has_too_few_beside_it_stands_next_to_the_nearest_and_is_not_judged(desk: Desk, published: Path):
+    rows = desk.here("compare", SESSIONS, "--with", published, "--as", "vgg16", "-o", "json", code=0).json["nearest"][
+        "rows"
+    ]
+    assert {(row["submitter"], row["model"], row["devices"]) for row in rows} == {
+        (f"S{at}", "resnet", "8 H100") for at in range(3)
+    }
+    assert all("yours is vgg16" in row["differs"] and "expected 5 of 3" in row["why"] for row in rows)
+
+
+def test_the_h200s_stand_beside_the_nearest_published_systems(desk: Desk):
+    """The first bundle of the README: exit code 2, and six times "1 comparable system of 1 submitter"."""
+    done = desk.here("compare", SESSIONS.parents[1] / "h200/resnet50.zip", "--with", "corpus", code=0)
+    assert "Percentile" not in done.out
+    assert done.out.count("8 H200") == 6
+    assert "your device is H200" in done.out
 
 
 def test_collectives_stand_beside_published_bus_bandwidth(desk: Desk):

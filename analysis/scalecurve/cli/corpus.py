@@ -109,6 +109,7 @@ def power(name: str, repetitions: tuple[int, ...], output: str) -> None:
     Counted on the published repetitions themselves, for `scalecurve gate --expect corpus:p25`.
     """
     from scalecurve.corpus.acceptance import error_rates
+    from scalecurve.corpus.refused_systems import refused_systems
     from scalecurve.corpus.tables import power_table
 
     corpus = corpus_named(name)
@@ -116,7 +117,8 @@ def power(name: str, repetitions: tuple[int, ...], output: str) -> None:
         rates = [error_rates(count, corpus) for count in sorted(set(repetitions))]
     except ValueError as error:
         fail(f"--{error}", EXIT_INPUT)
-    show([power_table(rates)], output)
+    systems = (refused_systems(corpus, 0.25, count) for count in sorted(set(repetitions)))
+    show([power_table(rates, [each for each in systems if each])], output)
 
 
 def corpus_named(name: str) -> Corpus:
@@ -131,12 +133,12 @@ def corpus_named(name: str) -> Corpus:
 
 
 def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved: bool, output: str) -> None:
-    """Print where the points of bundles stand; exit code 2 where none can be judged."""
+    """Print where the points of bundles stand; those with too few systems beside them next to the nearest ones."""
     from scalecurve.bundle.measurement import measure
     from scalecurve.corpus.busbw import busbw_beside, published_busbw
     from scalecurve.corpus.comparable import own_points
     from scalecurve.corpus.standing import standings
-    from scalecurve.corpus.tables import busbw_table, comparable_table, standing_table, utilization_table
+    from scalecurve.corpus.tables import busbw_table, comparable_table, nearest_table, standing_table, utilization_table
     from scalecurve.corpus.utilization import utilization_standings
     from scalecurve.curves.compute import scaling
 
@@ -153,15 +155,10 @@ def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved:
     found = standings(points, corpus)
     links = [busbw_table(of_links)] if of_links else []
     of_size = utilization_standings(points, corpus)
-    show(
-        [standing_table(found, corpus.sources), comparable_table(found), utilization_table(of_size), *links],
-        output,
-        None,
-        doubts(bundles, include_unproved),
-    )
-    if all(standing.refused for standing in found):
-        closest = next((s.refused for s in found if s.others), found[-1].refused)
-        fail(f"no point is judged: {closest}", EXIT_INPUT)
+    judged = [standing_table(found, corpus.sources), comparable_table(found)]
+    tables = [*(judged if not all(standing.refused for standing in found) else []), nearest_table(found)]
+    mfu = [utilization_table(of_size)] if of_size or output == "json" else []
+    show([*tables, *mfu, *links], output, None, doubts(bundles, include_unproved))
 
 
 def _part(source: Path, submitter: str | None) -> Corpus:

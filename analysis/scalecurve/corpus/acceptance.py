@@ -1,9 +1,10 @@
 """Accept a machine against published systems, with error rates that are stated before it is measured.
 
-A machine is refused where its long-run rate is below a threshold beyond doubt: the upper end of the one-sided 95 %
-interval of *this machine* lies under it. How often that refuses a machine at the threshold (false alarms), and one that
-is some percent below (power), is counted on the real repetitions of a corpus. Repetitions are fixed beforehand: to
-repeat until one passes is no test.
+A machine is refused where its rate in this session is below a threshold beyond doubt: the upper end of the one-sided
+95 % interval of *this machine, in this session* lies under it. How often that refuses a machine at the threshold (false
+alarms), and one that is some percent below (power), is counted on the real repetitions of a corpus: some runs in a row
+against the others of the same system, whose own error the interval includes. Repetitions are fixed beforehand: to
+repeat until one passes is no test. Another question is how many of the published systems themselves would be refused.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, quantiles, stdev
 
-from scalecurve.corpus.noise import this_machine
+from scalecurve.corpus.noise import this_session
 from scalecurve.corpus.schema import Corpus, PublishedPoint
 
 LEVEL = 0.95
@@ -37,7 +38,8 @@ class ErrorRates:
         below = ", ".join(f"{100 * d:g} % below in {100 * p:.0f} %" for d, p in zip(BELOW, self.power, strict=True))
         return (
             f"With {self.repetitions} repetitions a machine at the threshold is refused in "
-            f"{100 * self.false_alarms:.1f} %, one {below} ({self.draws:,} draws of published repetitions)"
+            f"{100 * self.false_alarms:.1f} % (5 % promised), one {below} ({self.draws:,} draws of published "
+            "repetitions against the others of their system)"
         )
 
 
@@ -66,13 +68,14 @@ def repetition_spread(corpus: Corpus) -> RepetitionSpread | None:
     return RepetitionSpread(len(spreads), tenths[4], tenths[8])
 
 
-def refuses(rates: Sequence[float], threshold: float, level: float = LEVEL) -> bool | None:
-    """Decide whether a machine's long-run rate is below a threshold beyond doubt.
+def refuses(rates: Sequence[float], threshold: float, level: float = LEVEL, further: float = math.inf) -> bool | None:
+    """Decide whether a machine's rate in this session is below a threshold beyond doubt.
 
     Args:
         rates: The rate of each repetition.
         threshold: In the same unit.
         level: Of the one-sided interval.
+        further: How many runs of the machine the threshold is the mean of, if it is one of its own.
 
     Returns:
         True where it is, None of fewer than two repetitions.
@@ -82,14 +85,14 @@ def refuses(rates: Sequence[float], threshold: float, level: float = LEVEL) -> b
     """
     if not 0 < threshold < math.inf:
         raise ValueError(f"threshold: got {threshold!r}; expected a positive number")
-    interval = this_machine(rates, level=2 * level - 1)
+    interval = this_session(rates, further, 2 * level - 1)
     return None if interval is None else interval.center + interval.half < math.log(threshold)
 
 
 def error_rates(repetitions: int, corpus: Corpus) -> ErrorRates:
     """Count how often machines of a corpus would be refused.
 
-    The truth of a machine is the mean of all its runs; it is measured by so many of them in a row.
+    The truth of a machine is the mean of its other runs; it is measured by so many in a row.
 
     Args:
         repetitions: How many are made, two or more.
@@ -107,22 +110,23 @@ def error_rates(repetitions: int, corpus: Corpus) -> ErrorRates:
     if not machines:
         raise ValueError(f"repetitions: got {repetitions}; no point of the corpus has {repetitions + 2} runs")
     false_alarms, *power = (
-        fmean(fmean(_refused(runs, truth, below) for runs, truth in draws) for draws in machines)
+        fmean(fmean(_refused(runs, others, below) for runs, others in draws) for draws in machines)
         for below in (0.0, *BELOW)
     )
     return ErrorRates(repetitions, sum(map(len, machines)), false_alarms, tuple(power))
 
 
-def _draws(point: PublishedPoint, repetitions: int) -> Iterator[tuple[list[float], float]]:
-    """Runs in a row, and the mean of all of the point on the scale of logarithms."""
+def _draws(point: PublishedPoint, repetitions: int) -> Iterator[tuple[list[float], list[float]]]:
+    """Runs in a row, and the others of the point."""
     rates = list(point.figures)
     if len(rates) < max(_LEAST_RUNS, repetitions + 2):
         return
-    truth = math.exp(fmean(map(math.log, rates)))
     for begin in range(len(rates) - repetitions + 1):
-        yield rates[begin : begin + repetitions], truth
+        end = begin + repetitions
+        yield rates[begin:end], rates[:begin] + rates[end:]
 
 
-def _refused(runs: Sequence[float], truth: float, below: float) -> bool:
+def _refused(runs: Sequence[float], others: Sequence[float], below: float) -> bool:
     """A machine ``below`` the threshold is one whose threshold lies above its truth."""
-    return refuses(runs, truth / (1 - below)) is True
+    truth = math.exp(fmean(map(math.log, others)))
+    return refuses(runs, truth / (1 - below), further=len(others)) is True

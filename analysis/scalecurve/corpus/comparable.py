@@ -26,6 +26,14 @@ from scalecurve_api.text import count
 BATCH_FACTOR = 2.0
 _MODELS = {"resnet": "resnet50", "ssd": "retinanet", "gnn": "rgat"}
 """What one round of MLPerf calls a model, and another or this product something else."""
+_PRECISIONS = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "float32": "fp32",
+    "float8": "fp8",
+    "float4": "fp4",
+}
 
 
 @dataclass(frozen=True)
@@ -104,27 +112,34 @@ def comparable(measured: OwnPoint, corpus: Corpus) -> tuple[Comparable, ...]:
     return tuple(sorted(found, key=lambda each: (-each.per_device, each.point.submitter, each.point.system)))
 
 
-def nearest(measured: OwnPoint, corpus: Corpus) -> str:
-    """Say which published points come nearest to one that has too few beside it.
+def nearest(measured: OwnPoint, corpus: Corpus, most: int = 3) -> tuple[Comparable, ...]:
+    """Find the published points that come nearest to one that has too few beside it.
 
     Args:
         measured: The point.
         corpus: Published points.
+        most: How many.
 
     Returns:
-        One line: how many points of which model, device and size, and why they do not count.
+        Those of the same model if there are any, one a submitter, nearest first, with all that differs.
     """
-    proved = [point for point in corpus.points if point.rates and point.unit is not None]
-    if not proved:
-        return "the corpus has no point with a proved unit"
-    best = min(proved, key=lambda point: (len(_apart(measured, point)), _distance(measured, point)))
-    alike = [p for p in proved if _same_model(best.benchmark, p.benchmark) and p.device == best.device]
-    alike = [point for point in alike if point.workers == best.workers]
-    submitters = {point.submitter for point in alike}
-    why = ", ".join(_apart(measured, best)) or "too few of them"
+    proved = [point for point in corpus.points if point.rates and point.unit in measured.per_device]
+    alike = [point for point in proved if _same_model(measured.model, point.benchmark)] or proved
+    by_submitter: dict[str, PublishedPoint] = {}
+    for point in sorted(alike, key=lambda point: (_distance(measured, point), len(_apart(measured, point)))):
+        by_submitter.setdefault(point.submitter, point)
+    return tuple(
+        Comparable(point, median(point.rates) / point.workers, _all_that_differs(measured, point))
+        for point in list(by_submitter.values())[:most]
+    )
+
+
+def _all_that_differs(measured: OwnPoint, point: PublishedPoint) -> tuple[str, ...]:
+    apart = _apart(measured, point)
+    said = {word for words in apart for word in words.split()}
     return (
-        f"nearest: {count(len(alike), 'point')} of {best.benchmark} on {best.workers} {best.device} "
-        f"from {count(len(submitters), 'submitter')} ({why})"
+        *apart,
+        *(each for each in _differing(measured, point) if not (said & {"batch", "devices"} & set(each.split()))),
     )
 
 
@@ -139,6 +154,22 @@ def published_name(model: str) -> str:
         The name; two that are equal are of one model.
     """
     return _MODELS.get(folded(model), folded(model))
+
+
+def same_precision(first: str | None, second: str | None) -> bool:
+    """Tell whether two precisions are of one kind: bf16, fp16, tf32, fp32, fp8; one that is not stated is of any.
+
+    Args:
+        first: As an experiment or a page states it.
+        second: The other.
+
+    Returns:
+        Whether they are, by either's usual names.
+    """
+    if not first or not second:
+        return True
+    one, other = (folded(name).removeprefix("amp") for name in (first, second))
+    return _PRECISIONS.get(one, one) == _PRECISIONS.get(other, other)
 
 
 def _own(
@@ -175,7 +206,7 @@ def _apart(measured: OwnPoint, point: PublishedPoint) -> list[str]:
         apart.append(f"your device is {measured.device}")
     if measured.workers != point.workers and not (measured.nodes == point.nodes == 1):
         apart.append(f"yours has {count(measured.workers, 'device')} on {count(measured.nodes, 'node')}")
-    if measured.precision and point.precision and folded(measured.precision) != folded(point.precision):
+    if not same_precision(measured.precision, point.precision):
         apart.append(f"your precision is {measured.precision}")
     mine, theirs = measured.batch_per_device, point.batch_per_device
     if (
@@ -210,7 +241,8 @@ def _distance(measured: OwnPoint, point: PublishedPoint) -> float:
     sizes = (measured.parameters or 0, point.parameters or 0)
     alike = min(sizes) > 0 and max(sizes) <= BATCH_FACTOR * min(sizes)
     model = 0 if _same_model(measured.model, point.benchmark) else 3 if alike else 4
-    return model + (0 if measured.device == point.device else 2) + abs(measured.workers - point.workers) / point.workers
+    device = 0 if measured.device == point.device else 1 if measured.device[:1] == point.device[:1] else 2  # H100, H200
+    return model + device + abs(measured.workers - point.workers) / point.workers
 
 
 def _same_model(first: str, second: str) -> bool:

@@ -4,8 +4,8 @@ Three intervals, from the narrowest:
 
 - *these runs*: Student's t on the runs that were made (``statistics.intervals``). Three runs in a row may agree by
   chance, or because one condition of the machine lasts longer than they do.
-- *this machine*: what further runs on it average (``this_machine``): the same with an additive part that no three runs
-  show, ``FLOOR``.
+- *this machine, in this session*: what further runs on it average while nothing but runs passes (``this_session``): the
+  same with an additive part that no three runs show, ``FLOOR``. Another day is not in it.
 - *another machine of this kind*: what somebody else's machine with the same devices reaches (``another_machine``), by
   the spread between the machines of a kind, pooled with that of all other kinds (``statistics.prior``).
 
@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from scalecurve.statistics.prior import Prior, most_likely
 from scalecurve.statistics.spread import Spread, student_quantile, sum_of_squares
 
-FLOOR = 0.0005
-"""Standard deviation of a run, relative, that is added to what its repetitions show. Of the floors from 0.01 to 0.15 %
-that were tried on 293 points of MLPerf Training 4.1 and 5.0, the roundest that holds 93 % or more in both rounds."""
+FLOOR = 0.0008
+"""Standard deviation of a run, relative, that is added to what its repetitions show. Of the floors from 0.05 to 0.15 %
+the least that holds 95 % in each of MLPerf Training 4.0, 4.1 and 5.0, over points whose runs were made in one go."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class LogInterval:
         return abs(log_rate - self.center) <= self.half
 
 
-def this_machine(rates: Sequence[float], further: float = math.inf, level: float = 0.95) -> LogInterval | None:
-    """Find the interval for the mean of further runs on the machine that made these.
+def this_session(rates: Sequence[float], further: float = math.inf, level: float = 0.95) -> LogInterval | None:
+    """Find the interval for the mean of further runs on the machine that made these, in the same session.
 
     Args:
         rates: The rate of each run, in any unit.
-        further: How many further runs are averaged; the machine's long-run mean by default.
+        further: How many further runs are averaged; the session's long-run mean by default.
         level: Share of all experiments in which the interval holds that mean.
 
     Returns:

@@ -83,6 +83,12 @@ class PublishedPoint:
         return None if self.global_batch is None else self.global_batch / self.workers
 
     @property
+    def kind(self) -> tuple[object, ...]:
+        """What systems have in common that differ by their machines and software alone."""
+        size = (self.nodes, self.workers, self.global_batch)
+        return (self.source, self.benchmark, self.device, *size, self.precision, self.unit)
+
+    @property
     def rates(self) -> tuple[float, ...]:
         """The proved rates of the runs, in time order."""
         return tuple(run.rate for run in self.runs if run.rate is not None)

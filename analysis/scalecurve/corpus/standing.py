@@ -28,6 +28,19 @@ class PublishedStanding:
     refused: str = ""
     prior: Prior | None = None
     titles: Mapping[str, str] = field(default_factory=dict)
+    near: tuple[Comparable, ...] = ()
+    """Of a point that is not judged: the published ones that come nearest, with all that differs."""
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not judged, and what comes nearest."""
+        if not self.near:
+            return self.refused
+        nearest = self.near[0]
+        return (
+            f"{self.refused}; nearest: {nearest.point.benchmark} on {nearest.point.workers} {nearest.point.device} of "
+            f"{nearest.point.submitter} ({', '.join(nearest.differs)})"
+        )
 
     @property
     def rate(self) -> Estimate:
@@ -75,7 +88,7 @@ class PublishedStanding:
         """The line of a report's first screen."""
         share = self.share
         if share is None:
-            return f"{self.own.named}: {self.refused}"
+            return f"{self.own.named}: {self.why_not}"
         sizes = sorted({each.point.workers for each in self.others})
         where = "" if sizes == [self.own.workers] else f", {' or '.join(map(str, sizes))} devices"
         rounds = " and ".join(sorted({self.titles.get(each.point.source, each.point.source) for each in self.others}))
@@ -133,7 +146,7 @@ def standings(points: Sequence[OwnPoint], corpus: Corpus) -> tuple[PublishedStan
 
 
 def spread_between_machines(corpus: Corpus) -> Prior | None:
-    """Fit how far submitters of the same devices, model, batch and round differ; None of a corpus with too few.
+    """Fit how far submitters of one kind of system differ; None of a corpus with too few.
 
     Args:
         corpus: Published points.
@@ -144,8 +157,7 @@ def spread_between_machines(corpus: Corpus) -> Prior | None:
     kinds: dict[tuple[object, ...], dict[str, list[float]]] = {}
     for point in corpus.points:
         if point.rates:
-            kind = (point.source, point.device, point.nodes, point.workers, point.benchmark, point.global_batch)
-            kinds.setdefault(kind, {}).setdefault(point.submitter, []).append(median(point.rates))
+            kinds.setdefault(point.kind, {}).setdefault(point.submitter, []).append(median(point.rates))
     try:
         return machine_prior([[median(rates) for rates in kind.values()] for kind in kinds.values()])
     except ValueError:
@@ -164,4 +176,12 @@ def _standing(point: OwnPoint, corpus: Corpus) -> PublishedStanding:
         f"{count(len(others), 'comparable system')} of {count(submitters, 'submitter')}; "
         f"expected {LEAST_POINTS} of {LEAST_SUBMITTERS} or more"
     )
-    return PublishedStanding(point, unit, others, refused if others else f"{refused}; {nearest(point, corpus)}")
+    return PublishedStanding(point, unit, others, refused, near=nearest(point, corpus))
+
+
+def quantile(rates: Sequence[float], share: float) -> float:
+    """Read a percentile between the two rates beside it, as ``statistics.quantiles`` with ``method="inclusive"``."""
+    ordered = sorted(rates)
+    place = share * (len(ordered) - 1)
+    below = min(int(place), len(ordered) - 2)
+    return ordered[below] + (ordered[below + 1] - ordered[below]) * (place - below)

@@ -7,8 +7,9 @@ from statistics import median
 from scalecurve.corpus.acceptance import BELOW, ErrorRates
 from scalecurve.corpus.busbw import BusbwBeside
 from scalecurve.corpus.comparable import Comparable
+from scalecurve.corpus.refused_systems import RefusedSystems
 from scalecurve.corpus.schema import Corpus, PublishedPoint, PublishedSource
-from scalecurve.corpus.standing import PublishedStanding
+from scalecurve.corpus.standing import LEAST_POINTS, LEAST_SUBMITTERS, PublishedStanding
 from scalecurve.corpus.utilization import UtilizationStanding
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table, table_of
@@ -16,6 +17,10 @@ from scalecurve.render.table import Cell, Column, Table, table_of
 _COMPARED = (
     "Comparable: the same device and model, as many devices or part of one node, a batch per device within a factor of "
     "two, no other precision stated. Rates are per device; a system's is the median of its runs."
+)
+_FEW = (
+    f"Fewer than {LEAST_POINTS} comparable systems of {LEAST_SUBMITTERS} submitters are no yardstick, so none is "
+    "called normal or not. `corpus add` makes one of your own machines."
 )
 _READING = (
     "Submitters tune these systems for a race, in software of their own: less than 100 % of their median is usual, and "
@@ -109,6 +114,39 @@ def comparable_table(standings: Sequence[PublishedStanding]) -> Table:
     )
 
 
+def nearest_table(standings: Sequence[PublishedStanding]) -> Table:
+    """Show the points that are not judged beside the published ones that come nearest.
+
+    Args:
+        standings: One for each point.
+
+    Returns:
+        A row for each point and published system, with all that differs.
+    """
+    rows = [(standing, each) for standing in standings if standing.refused for each in standing.near]
+    return table_of(
+        "nearest",
+        "Not judged: the nearest published systems, and what differs",
+        rows,
+        (
+            (Column("experiment", "Experiment", detail=True), lambda row: row[0].own.bundle),
+            (Column("series", "Series"), lambda row: row[0].own.series),
+            (Column("workers", "Workers", "count"), lambda row: row[0].own.workers),
+            (Column("own", "Per device", "number", interval=True), lambda row: row[0].rate),
+            (Column("unit", "Unit"), lambda row: row[0].unit),
+            (Column("per_device", "Theirs", "number"), lambda row: row[1].per_device),
+            (Column("submitter", "Submitter"), lambda row: row[1].point.submitter),
+            (Column("system", "System"), lambda row: row[1].point.system),
+            (Column("model", "Model"), lambda row: row[1].point.benchmark),
+            (Column("devices", "Devices"), lambda row: f"{row[1].point.workers} {row[1].point.device}"),
+            (Column("differs", "Differs in"), lambda row: "; ".join(row[1].differs) or None),
+            (Column("source", "Source"), lambda row: row[1].point.source),
+            (Column("why", "Not judged because", detail=True), lambda row: row[0].refused),
+        ),
+        [_FEW] if rows else (),
+    )
+
+
 def sources_table(corpus: Corpus) -> Table:
     """Show where a corpus comes from.
 
@@ -172,11 +210,12 @@ def points_table(points: Sequence[PublishedPoint]) -> Table:
     )
 
 
-def power_table(rates: Sequence[ErrorRates]) -> Table:
+def power_table(rates: Sequence[ErrorRates], refused: Sequence[RefusedSystems] = ()) -> Table:
     """Show the error rates of an acceptance test.
 
     Args:
         rates: One for each number of repetitions.
+        refused: How many published systems would be refused.
 
     Returns:
         A row for each: false alarms, and how often a machine that is slower is refused.
@@ -193,8 +232,10 @@ def power_table(rates: Sequence[ErrorRates]) -> Table:
             (Column("draws", "Draws", "count"), lambda r: r.draws),
         ),
         [
-            "A machine is refused where the upper end of its one-sided 95 % interval is below the threshold. Counted "
-            "on the repetitions of published systems, every system alike; repetitions are fixed beforehand."
+            "A machine is refused where the upper end of its one-sided 95 % interval is below the threshold: 5 % at it "
+            "are promised. Counted on the repetitions of published systems against the others of the same system, "
+            "every system alike; repetitions are fixed beforehand, and all in one session.",
+            *(f"{each.sentence}." for each in refused),
         ],
     )
 

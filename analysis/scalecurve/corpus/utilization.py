@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalecurve.corpus.comparable import OwnPoint
+from scalecurve.corpus.comparable import OwnPoint, same_precision
 from scalecurve.corpus.schema import Corpus, PublishedPoint
 from scalecurve.corpus.standing import LEAST_POINTS, LEAST_SUBMITTERS
-from scalecurve.hardware.names import folded
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.text import count
 
@@ -74,7 +73,7 @@ def utilization_standings(points: Sequence[OwnPoint], corpus: Corpus) -> tuple[U
 def _alike(measured: OwnPoint, point: PublishedPoint) -> bool:
     if measured.device != point.device or not measured.parameters or not point.parameters:
         return False
-    if measured.precision and point.precision and folded(measured.precision) != folded(point.precision):
+    if not same_precision(measured.precision, point.precision):
         return False
     return _close(measured.parameters, point.parameters) and _close(measured.sequence_length, point.sequence_length)
 

@@ -9,8 +9,9 @@ from scalecurve.bundle.measurement import measure
 from scalecurve.bundle.open import Bundle
 from scalecurve.corpus.acceptance import error_rates, refuses
 from scalecurve.corpus.comparable import own_points
+from scalecurve.corpus.refused_systems import refused_systems
 from scalecurve.corpus.schema import SAMPLES, Corpus, CorpusError
-from scalecurve.corpus.standing import PublishedStanding, standings
+from scalecurve.corpus.standing import PublishedStanding, quantile, standings
 from scalecurve.curves.compute import scaling
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate, Method
@@ -63,7 +64,13 @@ def checks_against(bundle: Bundle, corpus: Corpus, share: float) -> tuple[list[G
         checks.append(_check(standing, rates, share))
     counts = {len(p.timed) for p in repetitions.values() if len(p.timed) > 1}
     judged = any(check.compares for check in checks)
-    return checks, [_stated(count, corpus) for count in sorted(counts)] if judged else []
+    if not judged:
+        return checks, []
+    refused = [refused_systems(corpus, share, count) for count in sorted(counts)]
+    return checks, [
+        *(_stated(count, corpus) for count in sorted(counts)),
+        *(f"{each.sentence}." for each in refused if each),
+    ]
 
 
 def _stated(repetitions: int, corpus: Corpus) -> str:
@@ -77,8 +84,8 @@ def _check(standing: PublishedStanding, rates: Sequence[float], share: float) ->
     own, workers = standing.own, standing.own.workers
     now = standing.rate.scaled(workers)
     if standing.refused:
-        return GateCheck("published", CheckOutcome.UNDECIDED, standing.refused, own.series, workers, now)
-    threshold = _quantile([each.per_device for each in standing.others], share)
+        return GateCheck("published", CheckOutcome.UNDECIDED, standing.why_not, own.series, workers, now)
+    threshold = quantile([each.per_device for each in standing.others], share)
     refused = refuses(rates, threshold)
     reference = Estimate(threshold * workers, None, None, 0.95, Method.NONE, 0)
     detail = (
@@ -91,11 +98,3 @@ def _check(standing: PublishedStanding, rates: Sequence[float], share: float) ->
     outcome = CheckOutcome.FAILED if refused else CheckOutcome.PASSED
     ratio = now.scaled(1 / reference.value)
     return GateCheck("published", outcome, detail, own.series, workers, now, reference, ratio)
-
-
-def _quantile(rates: Sequence[float], share: float) -> float:
-    """Between the two rates beside it, as ``statistics.quantiles`` with ``method="inclusive"``."""
-    ordered = sorted(rates)
-    place = share * (len(ordered) - 1)
-    below = min(int(place), len(ordered) - 2)
-    return ordered[below] + (ordered[below + 1] - ordered[below]) * (place - below)

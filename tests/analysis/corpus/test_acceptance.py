@@ -9,6 +9,7 @@ import pytest
 
 from scalecurve.corpus.acceptance import BELOW, error_rates, refuses
 from scalecurve.corpus.corpus_file import load_shipped
+from scalecurve.corpus.refused_systems import refused_systems
 from tests.analysis.corpus.published import corpus, published
 
 
@@ -34,12 +35,29 @@ def test_the_rates_hold_for_machines_that_were_drawn_anew():
     refused = np.zeros(len(BELOW) + 1)
     for at in range(2000):
         runs = machine(at)
-        truth = math.exp(float(np.log(runs).mean()))
         begin = int(draw.integers(8))
+        others = runs[:begin] + runs[begin + 3 :]
+        truth = math.exp(float(np.log(others).mean()))
         for place, below in enumerate((0.0, *BELOW)):
-            refused[place] += refuses(runs[begin : begin + 3], truth / (1 - below)) is True
+            refused[place] += refuses(runs[begin : begin + 3], truth / (1 - below), further=7) is True
     for seen, said in zip(refused / 2000, (stated.false_alarms, *stated.power), strict=True):
         assert abs(seen - said) < 0.03, (refused / 2000, stated)
+
+
+@pytest.mark.parametrize("repetitions", [3, 5, 8])
+def test_false_alarms_are_as_promised_whatever_the_repetitions(repetitions: int):
+    """They were counted against a mean that the tested runs were part of, and so fell to 0.1 % with eight."""
+    draw = np.random.default_rng(5)
+    systems = [published(f"S{at}", list(np.exp(draw.normal(0, 0.01, 10)))) for at in range(600)]
+    assert error_rates(repetitions, corpus(*systems)).false_alarms == pytest.approx(0.05, abs=0.015)
+
+
+def test_published_systems_are_refused_about_as_often_as_the_percentile_says():
+    found = refused_systems(load_shipped(), 0.25, 3)
+    assert found is not None
+    assert (found.refused, found.judged) == (33, 146)
+    assert found.sentence.startswith("Of published systems 23 % would be refused (33 of 146), by p25")
+    assert refused_systems(corpus(published("A"), published("B")), 0.25, 3) is None
 
 
 def test_more_repetitions_find_more_and_raise_few_alarms():

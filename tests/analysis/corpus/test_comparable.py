@@ -6,7 +6,7 @@ import pytest
 
 from scalecurve.bundle.measurement import measure
 from scalecurve.bundle.open import open_bundles
-from scalecurve.corpus.comparable import comparable, nearest, own_points
+from scalecurve.corpus.comparable import comparable, nearest, own_points, same_precision
 from scalecurve.corpus.schema import SAMPLES, TOKENS, PublishedPoint
 from scalecurve.curves.compute import scaling
 from tests.analysis.corpus.published import corpus, own, published
@@ -65,22 +65,43 @@ def test_the_fastest_comes_first():
     ],
 )
 def test_the_nearest_points_say_what_they_miss(mine, said):
-    line = nearest(mine, corpus(published("A"), published("B"), published("C", device="MI300X", benchmark="bert")))
-    named, _, missed = line.partition("(")
-    assert all(word in named for word in ("2 points", "resnet", "8 H100", "2 submitters"))
-    assert said in missed
+    found = nearest(mine, corpus(published("A"), published("B"), published("C", device="MI300X", benchmark="bert")))
+    assert [(each.point.submitter, each.point.benchmark) for each in found][:2] == [("A", "resnet"), ("B", "resnet")]
+    assert all(said in "; ".join(each.differs) for each in found)
+
+
+def test_the_nearest_are_of_the_same_model_and_one_a_submitter():
+    points = [published("A", device="H200", benchmark="bert"), published("B"), published("B", system="other")]
+    found = nearest(own(device="H200"), corpus(*points))
+    assert [(each.point.submitter, each.point.benchmark) for each in found] == [("B", "resnet")]
+    assert found[0].differs == ("your device is H200", "precision not stated")
 
 
 def test_a_model_of_its_size_is_nearer_than_another():
-    line = nearest(
+    found = nearest(
         own(model="llama", batch=1, parameters=1.2e9),
-        corpus(published(benchmark="unet3d"), published(benchmark="mpt-1b", parameters=1.3e9)),
+        corpus(published("A", benchmark="unet3d"), published("B", benchmark="mpt-1b", parameters=1.3e9)),
     )
-    assert "mpt-1b" in line
+    assert [each.point.benchmark for each in found] == ["mpt-1b", "unet3d"]
 
 
 def test_a_corpus_without_a_proved_unit_has_nothing_near():
-    assert "proved unit" in nearest(own(), corpus(published(unit=None)))
+    assert nearest(own(), corpus(published(unit=None))) == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("bf16", "bfloat16", True),
+        ("bf16", "amp_bf16", True),
+        ("fp8", "float8", True),
+        ("bf16", "fp16", False),
+        ("tf32", "fp32", False),
+        ("bf16", None, True),
+    ],
+)
+def test_precisions_are_of_one_kind_or_not(first, second, same):
+    assert same_precision(first, second) is same
 
 
 def test_measured_points_are_described_per_device():

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.corpus.noise import FLOOR, LogInterval, Prior, another_machine, machine_prior, this_machine
+from scalecurve.corpus.noise import FLOOR, LogInterval, another_machine, machine_prior, this_session
+from scalecurve.statistics.prior import Prior
 
 RATES = st.lists(st.floats(90, 110), min_size=2, max_size=8)
 
 
 def test_an_interval_is_students_with_an_additive_part():
-    interval = this_machine([100.0, 101.0, 102.0])
+    interval = this_session([100.0, 101.0, 102.0])
     assert interval is not None
     logs = np.log([100.0, 101.0, 102.0])
     assert interval.center == pytest.approx(logs.mean())
@@ -23,14 +24,14 @@ def test_an_interval_is_students_with_an_additive_part():
 
 
 def test_runs_that_agree_by_chance_are_not_exact():
-    interval = this_machine([100.0, 100.0, 100.0])
+    interval = this_session([100.0, 100.0, 100.0])
     assert interval is not None
     assert interval.half == pytest.approx(4.302653 * FLOOR / math.sqrt(3), rel=1e-6)
 
 
 def test_a_mean_of_few_further_runs_needs_a_wider_interval():
     rates = [100.0, 101.0, 102.0]
-    few, many, long = (this_machine(rates, further=further) for further in (1, 10, math.inf))
+    few, many, long = (this_session(rates, further=further) for further in (1, 10, math.inf))
     assert few
     assert many
     assert long
@@ -39,7 +40,7 @@ def test_a_mean_of_few_further_runs_needs_a_wider_interval():
 
 @given(rates=RATES, factor=st.floats(0.01, 100))
 def test_the_unit_of_a_rate_does_not_matter(rates: list[float], factor: float):
-    first, second = this_machine(rates), this_machine([rate * factor for rate in rates])
+    first, second = this_session(rates), this_session([rate * factor for rate in rates])
     assert first is not None
     assert second is not None
     assert second.half == pytest.approx(first.half, rel=1e-6, abs=1e-9)
@@ -47,18 +48,18 @@ def test_the_unit_of_a_rate_does_not_matter(rates: list[float], factor: float):
 
 
 def test_one_run_says_nothing_of_a_machine_and_no_machine_nothing_of_its_kind():
-    assert this_machine([100.0]) is None
+    assert this_session([100.0]) is None
     assert another_machine([], Prior(1e-4, 3)) is None
 
 
-@pytest.mark.parametrize(("sd", "most"), [(0.002, 0.985), (0.02, 0.965)])
+@pytest.mark.parametrize(("sd", "most"), [(0.002, 0.998), (0.02, 0.965)])
 def test_it_holds_what_it_promises_where_runs_alone_differ(sd: float, most: float):
     """2,000 draws; the sampling error of a share of 95 % is half a point, and the floor adds where noise is small."""
     draw = np.random.default_rng(7)
     held = 0
     for _ in range(2000):
         runs = np.exp(draw.normal(0, sd, 10))
-        interval = this_machine(list(runs[:3]), further=7)
+        interval = this_session(list(runs[:3]), further=7)
         held += interval is not None and interval.holds(float(np.log(runs[3:]).mean()))
     assert 0.935 <= held / 2000 <= most
 
@@ -96,7 +97,7 @@ def test_ends_are_rates_around_the_center():
 @pytest.mark.parametrize(("rates", "level"), [([100.0, 0.0], 0.95), ([100.0, math.inf], 0.95), ([1.0, 2.0], 1.0)])
 def test_what_is_no_rate_or_no_level_is_named(rates: list[float], level: float):
     with pytest.raises(ValueError, match="expected"):
-        this_machine(rates, level=level)
+        this_session(rates, level=level)
 
 
 def test_too_few_kinds_make_no_prior():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import kstest
@@ -41,7 +43,22 @@ def test_too_few_to_judge_by_are_refused(points):
 
 def test_a_refusal_says_what_is_nearest():
     (standing,) = standings([own(device="L40S")], corpus(*FIVE))
-    assert "8 H100" in standing.refused
+    assert "expected 5" in standing.refused
+    assert "8 H100 of " in standing.why_not
+    assert [each.differs[0] for each in standing.near] == ["your device is L40S"] * 3
+
+
+def test_precisions_are_kinds_of_their_own():
+    """One submitter's fp8 and another's bf16 on the same devices are no spread between machines of one kind."""
+    points = [
+        published(name, (level * (1 + 0.002 * size * sign),), precision=precision, workers=8 * size, batch=2048 * size)
+        for size in (1, 2, 3)
+        for precision, level, names in (("bf16", 1000.0, "ABC"), ("fp8", 1500.0, "DEF"))
+        for name, sign in zip(names, (-1, 0, 1), strict=True)
+    ]
+    prior = spread_between_machines(corpus(*points))
+    assert prior is not None
+    assert math.sqrt(prior.variance) < 0.01
 
 
 def test_one_s_own_noise_widens_the_percentile():

@@ -17,7 +17,7 @@ from scalecurve.cli.bundles import (
 )
 from scalecurve.cli.cluster import cluster_options
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
-from scalecurve.cli.output import fail
+from scalecurve.cli.output import fail, say
 from scalecurve.cli.price import PriceOverride, price_options
 from scalecurve.cli.pull import default_folder, fetch
 from scalecurve_api.problem import printable
@@ -80,6 +80,9 @@ def command(
     Existing paths are bundles; anything else is an experiment whose records are pulled from the cluster first. With
     --device, Paleo's throughput, run time and cost stand beside the measured ones, with their errors.
     """
+    from scalecurve.curves.compute import scaling
+    from scalecurve.curves.missing import missing_curves
+
     predict_for = _target(device, link, network)
     curves = _published(published)
     folders = _pulled(arguments, address, into)
@@ -91,6 +94,8 @@ def command(
         if path.suffix in (".html", ".md") or len(written) < 8:
             click.echo(printable(str(path)))
     click.echo(printable(f"{count(len(written), 'file')} in {target}"))
+    for missing in missing_curves(bundles, scaling(bundles), paths=True):
+        say(f"warning: {missing}", err=True)
 
 
 def _pulled(arguments: Sequence[Path], address: ClusterAddress, into: Path | None) -> list[Path]:

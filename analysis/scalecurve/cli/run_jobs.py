@@ -130,6 +130,7 @@ def show_result(result: RunResult, output: str) -> None:
     from scalecurve.curves.best_layout import best_layouts, layout_table
     from scalecurve.curves.compute import scaling
     from scalecurve.curves.doubts import all_counted, first_lines
+    from scalecurve.curves.missing import missing_curves
     from scalecurve.curves.tables import excluded_table
     from scalecurve.planning.search_words import search_in_words, search_table
 
@@ -154,6 +155,8 @@ def show_result(result: RunResult, output: str) -> None:
     )
     if output == "table":
         lines = ["", *(search_in_words(bundle.search) if bundle.search else ())]
+        cut = result.interrupted or result.out_of_time
+        lines += [] if cut else map(str, missing_curves([bundle], measured, paths=True))
         lines += [result.status.message, f"records: {result.bundle}"]
         lines += [f"logs:    {result.bundle}/trials/<trial>/logs"] if excluded.rows else []
         lines.append("report:  " + shlex.join(["scalecurve", "report", str(result.bundle)]))

@@ -7,6 +7,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.curves.anatomy import HOST, IMBALANCE, OPTIMIZER, SERVER, TRANSFER
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.losses import COMMUNICATION, COMPUTE, INPUT, KEPT, UNKNOWN, StepShares, Term, losses_along
+from scalecurve.curves.missing import missing_curves
 from scalecurve.curves.pipelines import PipelineResult, pipeline_table, pipelines, uneven_stages
 from scalecurve.curves.terms import ParallelEfficiency
 from scalecurve.curves.traces import TracedPoint, trace_tables, traced_points
@@ -67,6 +68,8 @@ class Explanation(SeveralTables):
     bars: tuple[tuple[str, StepShares], ...]
     pipelines: tuple[PipelineResult, ...] = ()
     traced: tuple[TracedPoint, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Why curves or points of them are not there."""
 
     def tables(self) -> list[Table]:
         """The terms, POP's factors where ranks' own work is known, the bubbles of pipelines, and traced steps."""
@@ -81,7 +84,9 @@ class Explanation(SeveralTables):
     def table(self) -> Table:
         """One row a term; the shares of a point add up to its step."""
         rows = [(bundle, bar, term) for bundle, bar in self.bars for term in bar.terms]
-        notes = ["The terms of a point add up to its step."]
+        notes = ["The terms of a point add up to its step."] if rows else []
+        if not rows and not self.missing:
+            notes = ["No measured point is slower than ideal."]
         return table_of(
             "explain",
             "Why it bends",
@@ -99,7 +104,7 @@ class Explanation(SeveralTables):
                 ),
                 (Column("evidence", "Evidence"), lambda row: _evidence(row[1], row[2])),
             ),
-            notes if rows else ["No measured point is slower than ideal."],
+            [*notes, *self.missing],
         )
 
     def advice(self) -> Iterator[str]:
@@ -156,9 +161,10 @@ def explain(bundles: Sequence[Bundle], level: float = 0.95) -> Explanation:
     Returns:
         For every curve the terms of a step, in seconds and as shares, and what remains unexplained.
     """
-    result = scaling(bundles, level).curves()
-    bars = tuple((series.bundle, bar) for series in result.series for bar in losses_along(series))
-    return Explanation(bars, pipelines(bundles, level), traced_points(bundles))
+    result = scaling(bundles, level)
+    bars = tuple((series.bundle, bar) for series in result.curves().series for bar in losses_along(series))
+    missing = tuple(map(str, missing_curves(bundles, result, paths=True)))
+    return Explanation(bars, pipelines(bundles, level), traced_points(bundles), missing)
 
 
 def experiment_that_tests(explanation: Explanation, experiment: ScalingExperiment) -> ScalingExperiment | None:

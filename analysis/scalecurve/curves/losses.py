@@ -51,7 +51,7 @@ class Term:
 
     @property
     def interval(self) -> str:
-        return formatting.parted(self.measured, as_percent=True)[1] if self.measured else ""
+        return formatting.named_interval(formatting.parted(self.measured, as_percent=True)[1]) if self.measured else ""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _of_windows(last: PointResult, efficiency: Estimate, base: PointResult) -> I
         noise = sum(estimate.half_width or 0.0 for estimate in (efficiency, exposed))
         yield Term(COMPUTE, _computing(last, base, rest), rest, noise=noise)
     else:
-        yield Term(UNKNOWN, "not attributed", rest)
+        yield Term(UNKNOWN, "cause not measured", rest)
 
 
 def _contradiction(terms: Sequence[Term], lost: float) -> str:

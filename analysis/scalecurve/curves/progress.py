@@ -6,6 +6,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import UnusableFile
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.doubts import first_lines
+from scalecurve.curves.missing import missing_curves
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
 from scalecurve.curves.tables import build, or_pending
 from scalecurve.render.notebook import OneTable
@@ -22,6 +23,8 @@ class ExperimentProgress(OneTable):
     scaling: ScalingResult
     problems: tuple[UnusableFile, ...]
     headline: str
+    missing: tuple[str, ...] = ()
+    """Why curves or points of them are not there, once every trial has ended."""
 
     @property
     def finished(self) -> bool:
@@ -52,7 +55,7 @@ class ExperimentProgress(OneTable):
             f"Points of {self.bundle}",
             columns,
             row,
-            [str(problem) for problem in self.problems],
+            [*self.missing, *map(str, self.problems)],
         )
 
 
@@ -68,7 +71,8 @@ def status(bundle: Bundle, level: float = 0.95) -> ExperimentProgress:
     """
     total = TrialCounts.of(bundle.trials)
     result = scaling([bundle], level)
-    return ExperimentProgress(bundle.label, total, result, bundle.problems, _headline(bundle, total, result))
+    missing = () if total.unfinished else tuple(map(str, missing_curves([bundle], result, paths=True)))
+    return ExperimentProgress(bundle.label, total, result, bundle.problems, _headline(bundle, total, result), missing)
 
 
 def _headline(bundle: Bundle, total: TrialCounts, result: ScalingResult) -> str:

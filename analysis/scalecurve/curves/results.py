@@ -130,9 +130,12 @@ class ScalingResult:
 
     @property
     def exclusions(self) -> str:
-        """How many trials are in no curve, by phase: ``3 trials excluded: 2 Failed, 1 Full``; empty without any."""
-        phases = Counter(trial.record.phase.value for _, trial in self.excluded if trial.record)
-        kinds = ", ".join(f"{number} {phase}" for phase, number in sorted(phases.items()))
+        """How many trials are in no curve: ``3 trials excluded: 2 Failed (RankFailed), 1 Full``; empty without any."""
+        ends = Counter((r.phase.value, r.reason) for _, trial in self.excluded if (r := trial.record))
+        kinds = ", ".join(
+            f"{number} {phase}{f' ({reason})' if reason else ''}"
+            for (phase, reason), number in sorted(ends.items(), key=lambda end: (end[0][0], -end[1], str(end[0][1])))
+        )
         return f"{count(len(self.excluded), 'trial')} excluded: {kinds}" if self.excluded else ""
 
     @property

@@ -61,6 +61,11 @@ def parted(estimate: Estimate, as_percent: bool) -> tuple[str, str]:
     return value, rest.removesuffix(")")
 
 
+def named_interval(text: str) -> str:
+    """The second of ``parted`` where nothing beside it says what is not known."""
+    return f"interval {text}" if text.startswith("not known") else text
+
+
 def seconds(value: float, largest: float | None = None) -> str:
     """A duration in the unit that suits it, or the ``largest`` of its column: 12.3 ms, 4.56 s, 7.8 min, 9.1 h."""
     size = abs(value if largest is None else largest)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scalecurve.curves.losses import StepShares, losses
+from scalecurve.curves.missing import MissingCurve
 from scalecurve.curves.results import PointResult, SeriesResult
 from scalecurve.render import formatting
 from scalecurve.render.labels import brief
@@ -39,6 +40,7 @@ class Answer:
     belief: Belief
     more_series: int = 0
     beside: str = ""
+    missing: tuple[MissingCurve, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -58,6 +60,7 @@ class Answer:
         """What JSON is made of; shares have full precision."""
         return {
             "sentences": self.sentences,
+            "missing": [{"why": m.why, "remedy": m.remedy, "fill": m.fill} for m in self.missing],
             "beside": self.beside,
             "losses": [
                 {
@@ -102,6 +105,7 @@ def answer(findings: Findings) -> Answer:
         belief=belief(findings),
         more_series=len(curves) - len(shown),
         beside=beside_published(findings),
+        missing=findings.missing,
     )
 
 
@@ -115,12 +119,13 @@ def _rate(series: SeriesResult, few: bool) -> str:
     counting = [point for point in series.measured if not point.doubts]
     last = max(counting, key=lambda point: point.workers, default=None)
     if last is None or last.throughput is None:
-        return "no valid trials" if series.points else "nothing planned"
+        unproved = "measured, but not proved: no point counts" if series.measured else "no valid trials"
+        return unproved if series.points else "nothing planned"
     rate = f"{formatting.number(last.throughput.value)} {series.sample_unit}/s"
     if last.workers == series.baseline or last.speedup is None or last.efficiency is None:
         return f"{rate} on {count(last.workers, 'worker')}"
     times, low_high = formatting.parted(last.speedup, as_percent=False)
-    between = f" ({low_high})" if low_high else ""
+    between = f" ({formatting.named_interval(low_high)})" if low_high else ""
     if not few:
         efficient = formatting.percent(last.efficiency.value)
         return f"{times}× on {count(last.workers, 'worker')}{between}, {efficient} efficient"

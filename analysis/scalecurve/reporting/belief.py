@@ -1,6 +1,5 @@
 """Can the numbers be believed? One word, and what it rests on, from what the bundles show and what they do not."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -43,17 +42,19 @@ def _facts(findings: Findings) -> Iterator[str]:
     yield f"{sum(trial.good for trial in trials)} of {count(len(trials), 'trial')} valid"
     checks = check_table(findings.bundles).rows
     if checks:
-        yield f"{count(len({row[1] for row in checks}), 'check')} in each"
+        yield f"each checked in {count(len({row[1] for row in checks}), 'way')}"
     yield _where(findings.bundles)
     if width := _widest(findings):
-        yield f"±{formatting.percent(width)} at the largest count"
+        yield f"known to ±{formatting.percent(width)} at the largest worker count"
     points = [point for _, point in findings.scaling.named_points() if point.measured]
-    unproved = sum(bool(point.doubts) for point in points)
-    yield f"unproved: {unproved} of {count(len(points), 'point')}" if unproved else "unproved: 0"
+    if unproved := sum(bool(point.doubts) for point in points):
+        yield f"{unproved} of {count(len(points), 'point')} not proved"
 
 
 def _against(findings: Findings) -> Iterator[str]:
-    yield from _nothing_counts(findings)
+    trials = [trial for bundle in findings.bundles for trial in bundle.trials]
+    if any(trial.record for trial in trials) and not any(trial.good for trial in trials):
+        yield "no trial is valid"
     yield from doubtful_lines(findings.scaling.named_points())
     for bundle in findings.bundles:
         yield from (f"{_label(findings, bundle)}{contradiction}" for contradiction in bundle.contradictions)
@@ -62,21 +63,12 @@ def _against(findings: Findings) -> Iterator[str]:
         yield f"checks failed in trials that are shown: {', '.join(dict.fromkeys(failed))}"
 
 
-def _nothing_counts(findings: Findings) -> Iterator[str]:
-    """Why no trial counts, by the most frequent reason; nothing while one counts or none has ended."""
-    trials = [trial for bundle in findings.bundles for trial in bundle.trials]
-    ended = [trial.record for trial in trials if trial.record is not None and trial.record.reason]
-    if ended and not any(trial.good for trial in trials):
-        (why, _), *_ = Counter(f"{record.reason}: {record.message}" for record in ended).most_common(1)
-        yield f"no trial counts: {why}"
-
-
 def _care(findings: Findings) -> Iterator[str]:
     yield from imported_lines(findings.scaling.named_points())
     unmade = [str(row[1]) for row in check_table(findings.bundles).rows if row[4]]
     if unmade:
         yield f"could not be checked in some trials: {', '.join(dict.fromkeys(unmade))}"
-    if findings.scaling.lost:
+    if findings.scaling.lost and not findings.missing:
         yield findings.scaling.exclusions
     if waiting := findings.scaling.unfinished():
         yield f"{count(waiting, 'trial')} not finished"

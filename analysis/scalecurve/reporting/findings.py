@@ -19,6 +19,7 @@ from scalecurve.curves.collectives import CollectivesReport, collectives
 from scalecurve.curves.compute import believable, scaling
 from scalecurve.curves.cost import CostReport, cost_of
 from scalecurve.curves.doubts import all_counted
+from scalecurve.curves.missing import MissingCurve, missing_curves
 from scalecurve.curves.results import PointResult, ScalingResult
 from scalecurve.importing.published_file import StatedCurve
 from scalecurve.training_results import Training, of_series
@@ -64,6 +65,7 @@ class Findings:
     diagnosis: Diagnosis
     training: Training
     differences: tuple[Difference, ...]
+    missing: tuple[MissingCurve, ...] = ()
     published: tuple[StatedCurve, ...] = ()
     include_unproved: bool = False
     target: PredictionTarget | None = None
@@ -145,6 +147,7 @@ def analyze(
         diagnosis=diagnose_from(bundles, digests),
         training=of_series(measured),
         differences=differences(bundles),
+        missing=missing_curves(bundles, result),
         published=tuple(published),
         include_unproved=include_unproved,
         x=x,

@@ -97,6 +97,7 @@ def warnings(findings: Findings) -> Iterator[str]:
         yield from (f"{label}{contradiction}." for contradiction in bundle.contradictions)
     if problems := {*findings.scaling.problems, *findings.digests.problems}:
         yield f"{count(len(problems), 'file')} could not be used; the rest is shown."
+    yield from map(str, findings.missing)
     if exclusions := findings.scaling.exclusions:
         yield f"{exclusions}."
     if findings.scaling.unfinished():

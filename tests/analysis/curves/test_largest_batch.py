@@ -35,7 +35,7 @@ def test_it_is_known_for_every_worker_count(tmp_path: Path):
         "weak, 2 workers: largest batch that fit: 128 per worker; 512 ran out of memory.",
     ]
     result = scaling([bundle])
-    assert result.exclusions == "2 trials excluded: 2 Full"
+    assert result.exclusions == "2 trials excluded: 2 Full (OutOfMemory)"
     assert result.lost == 0, "a ladder ends so: no reason for doubt"
     assert result.unfinished() == 0, "what lies beyond is not waited for"
     headlines = {series.name: series.headline for series in result.series}

@@ -140,7 +140,7 @@ def test_an_excluded_trial_asks_for_care(tmp_path: Path) -> None:
     )
     result = answer(analyze(open_bundles([bundle])))
     assert result.belief.word == WITH_CARE
-    assert "1 trial excluded: 1 Failed" in result.belief.cautions
+    assert "1 trial excluded: 1 Failed (RankFailed)" in result.belief.cautions
     assert result.belief.facts[0] == "7 of 8 trials valid"
     assert not result.prices.priced
 
@@ -177,7 +177,9 @@ def test_a_record_that_was_changed_is_left_out_with_a_word(tmp_path: Path) -> No
 
 
 def test_a_bundle_in_which_no_trial_counts_is_not_believed_and_says_why() -> None:
-    result = belief(analyze(open_bundles([EVIDENCE.with_name("gpu") / "forced-sockets.zip"])))
+    findings = analyze(open_bundles([EVIDENCE.with_name("gpu") / "forced-sockets.zip"]))
+    result = belief(findings)
     assert result.word == NO
-    assert InvalidReason.wrong_transport.value in result.cautions[0]
-    assert "NET/Socket" in result.cautions[0]
+    assert result.cautions[0] == "no trial is valid"
+    assert InvalidReason.wrong_transport.value in findings.missing[0].why
+    assert "NET/Socket" in findings.missing[0].why

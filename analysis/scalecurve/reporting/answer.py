@@ -1,5 +1,6 @@
 """The first screen: how it scales, why it bends, what it costs, and whether the numbers can be believed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from scalecurve.reporting.among_published import beside_published
 from scalecurve.reporting.belief import Belief, belief
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.prices import PriceList, price_list
+from scalecurve.training_results.winner import contests
 from scalecurve_api.text import count, plural
 
 MOST_SERIES = 4
@@ -41,6 +43,8 @@ class Answer:
     more_series: int = 0
     beside: str = ""
     missing: tuple[MissingCurve, ...] = ()
+    winners: tuple[str, ...] = ()
+    """Of trainings that differ in more than their worker count: the most accurate, or that none is."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -59,6 +63,7 @@ class Answer:
     def plain(self) -> dict[str, Any]:
         """What JSON is made of; shares have full precision."""
         return {
+            "winners": self.winners,
             "sentences": self.sentences,
             "missing": [{"why": m.why, "remedy": m.remedy, "fill": m.fill} for m in self.missing],
             "beside": self.beside,
@@ -101,12 +106,19 @@ def answer(findings: Findings) -> Answer:
         losses=tuple(
             replace(bar, series=names[series.bundle, series.name]) for series, bar in bars if bar and len(bar.terms) > 1
         ),
-        prices=price_list(findings.costs.series, names),
+        prices=price_list(findings.costs.series, names, findings.training.points),
         belief=belief(findings),
         more_series=len(curves) - len(shown),
         beside=beside_published(findings),
         missing=findings.missing,
+        winners=winners(findings, names),
     )
+
+
+def winners(findings: Findings, names: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
+    """A sentence for each experiment that trained several models to accuracy."""
+    workers = len({p.point.workers for p in findings.training.points}) > 1
+    return tuple(contest.spelled(names, workers) for contest in contests(findings.training.points))
 
 
 def scales(findings: Findings) -> bool:

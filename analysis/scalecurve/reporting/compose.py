@@ -64,13 +64,14 @@ def compose(findings: Findings, draw: bool = True, png: bool = True, views: bool
         sections.append(Section(source.name, title, drawn, tables, body.sentences, source.question))
     sentences = (*methods(findings), *explained)
     sections.append(Section(METHODS, "How the numbers were obtained", sentences=sentences, question="believe"))
+    said = answer(findings)
     return Content(
         title=", ".join(bundle.label for bundle in findings.bundles),
         subjects=subjects(findings.bundles),
-        headlines=tuple(headlines(findings)),
+        headlines=(*said.winners, *headlines(findings)),
         warnings=tuple(warnings(findings)),
         sections=tuple(shown for shown in sections if shown.plots or shown.tables or shown.sentences),
-        answer=answer(findings),
+        answer=said,
         curve=curve or _first_of_training(sections),
         over=over,
     )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from scalecurve.curves.cost import PointCost, SeriesCost
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate
+from scalecurve.training_results.outcome import PointTraining
+from scalecurve.training_results.winner import contest
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count
 
@@ -21,7 +23,7 @@ CHEAPEST, FASTEST = "cheapest", "fastest"
 class CountPrice:
     """Of one curve at one count.
 
-    ``remark`` is ``cheapest``, ``fastest`` or both; ``tied`` counts the curves that may be as fast within noise.
+    ``remark`` is ``cheapest``, ``fastest`` or both; ``tied`` counts the curves that may be as good within noise.
     """
 
     series: str
@@ -37,8 +39,9 @@ class PriceList:
 
     ``rate`` is the price of a worker-hour, where all curves have the same; ``assumed``, what the table presupposes.
 
-    Where ``best_of`` curves are too many for columns of their own, an experiment has one, of its fastest curve at each
-    count; ``series`` names the experiments then, and is empty for a single one.
+    Where ``best_of`` curves are too many for columns of their own, an experiment has one, of its best curve at each
+    count: the fastest, or the most accurate where all were trained to accuracy. ``series`` names the experiments then,
+    and is empty for a single one.
     """
 
     work: str
@@ -47,6 +50,7 @@ class PriceList:
     priced: bool
     best_of: int = 0
     rate: str = ""
+    by_accuracy: bool = False
     assumed: str = ""
 
 
@@ -59,24 +63,28 @@ class _Entry:
     workers: int
     time: Estimate
     money: Estimate | None
+    training: PointTraining | None
 
     @property
     def bundle(self) -> str:
         return self.costs.series.bundle
 
 
-def price_list(series: Sequence[SeriesCost], names: Mapping[tuple[str, str], str]) -> PriceList:
-    """Every count, or some of many; ``names`` are by (experiment, series)."""
+def price_list(
+    series: Sequence[SeriesCost], names: Mapping[tuple[str, str], str], trainings: Sequence[PointTraining] = ()
+) -> PriceList:
+    """Every count, or some of many; ``names`` are by (experiment, series), ``trainings`` those to accuracy."""
+    trained = {(p.bundle, p.point.name): p for p in trainings}
     measured = [costs for costs in series if any(p.result.measured for p in costs.points)]
     work = _work(measured)
-    entries = [entry for costs in measured for entry in _entries(costs, names, work)]
+    entries = [entry for costs in measured for entry in _entries(costs, names, work, trained)]
     many = len(measured) > SIDE_BY_SIDE
     bundles = list(dict.fromkeys(costs.series.bundle for costs in measured))[:MOST_EXPERIMENTS]
     if many:
         own = {bundle: [entry for entry in entries if entry.bundle == bundle] for bundle in bundles}
-        columns = {bundle: _fastest_at_each(group) for bundle, group in own.items()}
+        columns = {bundle: _best_at_each(group) for bundle, group in own.items()}
     else:
-        columns = {names[c.series.bundle, c.series.name]: list(_entries(c, names, work)) for c in measured}
+        columns = {names[c.series.bundle, c.series.name]: list(_entries(c, names, work, trained)) for c in measured}
     cells = {
         (name, entry.workers): _cell(entry, column, own[name] if many else ())
         for name, column in columns.items()
@@ -87,7 +95,8 @@ def price_list(series: Sequence[SeriesCost], names: Mapping[tuple[str, str], str
     priced = any(costs.currency for costs in measured)
     shown = tuple(columns) if not many or len(bundles) > 1 else ()
     best_of = len(measured) if many else 0
-    return PriceList(work, shown, tuple(rows), priced, best_of, _rate(measured), _assumed(measured, work))
+    by_accuracy = many and all(entry.training for entry in entries)
+    return PriceList(work, shown, tuple(rows), priced, best_of, _rate(measured), by_accuracy, _assumed(measured, work))
 
 
 def _rate(series: Sequence[SeriesCost]) -> str:
@@ -120,12 +129,18 @@ def _work(series: Sequence[SeriesCost]) -> str:
     return f"million {units.pop() if len(units) == 1 else 'samples'}"
 
 
-def _entries(costs: SeriesCost, names: Mapping[tuple[str, str], str], work: str) -> Iterator[_Entry]:
+def _entries(
+    costs: SeriesCost,
+    names: Mapping[tuple[str, str], str],
+    work: str,
+    trained: Mapping[tuple[str, str], PointTraining],
+) -> Iterator[_Entry]:
     for p in costs.points:
         time, money = _time_and_money(p, work)
         if p.result.measured and not p.result.doubts and time:
             name = names[costs.series.bundle, costs.series.name]
-            yield _Entry(name, costs, p.result.workers, time, money if costs.currency else None)
+            training = trained.get((costs.series.bundle, p.result.point.name))
+            yield _Entry(name, costs, p.result.workers, time, money if costs.currency else None, training)
 
 
 def _time_and_money(p: PointCost, work: str) -> tuple[Estimate | None, Estimate | None]:
@@ -137,13 +152,21 @@ def _time_and_money(p: PointCost, work: str) -> tuple[Estimate | None, Estimate 
     return rate.reciprocal().scaled(MILLION) if rate else None, p.per_million
 
 
-def _fastest_at_each(entries: Sequence[_Entry]) -> list[_Entry]:
+def _best_at_each(entries: Sequence[_Entry]) -> list[_Entry]:
+    """The most accurate at each count where all were trained to accuracy, else the fastest."""
     counts = sorted({entry.workers for entry in entries})
-    return [min((e for e in entries if e.workers == workers), key=lambda e: e.time.value) for workers in counts]
+    accurate = all(entry.training for entry in entries)
+
+    def rank(entry: _Entry) -> float:
+        return -entry.training.final.value if accurate and entry.training else entry.time.value
+
+    return [min((e for e in entries if e.workers == workers), key=rank) for workers in counts]
 
 
 def _tied(best: _Entry, entries: Sequence[_Entry]) -> int:
-    """The other curves at this count whose interval overlaps that of the best one."""
+    """The other curves at this count that are not separable from the best, or whose interval overlaps its."""
+    if entries and all(entry.training for entry in entries):
+        return len(contest([e.training for e in entries if e.training and e.workers == best.workers]).tied)
     high = best.time.high
     others = [e.time for e in entries if e.workers == best.workers and e is not best]
     return sum(high is None or time.low is None or time.low <= high for time in others)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate
-from scalecurve.training_results.by_approach import difference
+from scalecurve.training_results.by_approach import difference, finals
 from scalecurve.training_results.outcome import PointTraining, spelled_axis
 from scalecurve_api.planning.axes import same_value
 from scalecurve_api.spec.experiment import AxisValue
@@ -88,7 +88,7 @@ def _along(axis: str, points: Sequence[PointTraining]) -> Iterator[ValueTraining
             continue
         best = max(group, key=lambda p: p.final.value)
         for p in group:
-            behind = None if p is best else difference(_finals(best), _finals(p), p.level)
+            behind = None if p is best else difference(finals(best), finals(p), p.level)
             yield ValueTraining(axis, p.point.axes[axis], rest, p, behind, _verdict(behind))
 
 
@@ -98,7 +98,3 @@ def _verdict(behind: Estimate | None) -> str:
     if behind.low is None:
         return "not known: single runs"
     return "tied with the best" if behind.low <= 0 else "behind the best"
-
-
-def _finals(p: PointTraining) -> list[float]:
-    return [run[-1].accuracy for run in p.runs]

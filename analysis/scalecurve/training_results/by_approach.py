@@ -33,10 +33,12 @@ def approach_table(points: Sequence[PointTraining]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for group in compared:
         winner = max(group, key=lambda p: p.final.value)
+        behinds = {p.series: difference(finals(winner), finals(p), p.level) for p in group if p is not winner}
+        best = "highest, not separable" if any(map(_tied, behinds.values())) else "winner"
         for p in group:
             axes = [spelled_axis(p.point.axes[axis]) if axis in p.point.axes else None for axis in others]
-            behind = None if p is winner else difference(_finals(winner), _finals(p), p.level)
-            place = "winner" if p is winner else _place(p, group, behind)
+            behind = behinds.get(p.series)
+            place = best if behind is None else _place(p, group, behind)
             rows.append(
                 (p.point.workers, str(p.point.axes[AXIS]), *axes, len(p.runs), p.final, behind, place, p.throughput)
             )
@@ -62,15 +64,20 @@ def difference(first: Sequence[float], second: Sequence[float], level: float) ->
     return Estimate(value, value - half, value + half, level, Method.WELCH, least)
 
 
-def _finals(p: PointTraining) -> list[float]:
+def finals(p: PointTraining) -> list[float]:
+    """Return the accuracy of each run after its last epoch."""
     return [run[-1].accuracy for run in p.runs]
 
 
-def _place(p: PointTraining, points: Sequence[PointTraining], behind: Estimate | None) -> str | None:
+def _tied(behind: Estimate) -> bool:
+    return behind.low is not None and behind.low <= 0
+
+
+def _place(p: PointTraining, points: Sequence[PointTraining], behind: Estimate) -> str | None:
     remarks = []
     same_approach = [other for other in points if other.point.axes[AXIS] == p.point.axes[AXIS]]
     if len(same_approach) > 1 and p is max(same_approach, key=lambda other: other.final.value):
         remarks.append("best of its approach")
-    if behind is not None and behind.low is not None and behind.low <= 0:
+    if _tied(behind):
         remarks.append("tied with the best")
     return ", ".join(remarks) or None

@@ -259,7 +259,7 @@ def test_the_winner_and_how_far_the_others_are_behind(tmp_path: Path) -> None:
     assert {key: row["place"] for key, row in found.items()} == {
         ("head", "0.01"): "best of its approach",
         ("head", "0.1"): None,
-        ("all", "0.01"): "winner",
+        ("all", "0.01"): "highest, not separable",
         ("all", "0.1"): None,
         ("scratch", "0.01"): "best of its approach, tied with the best",
         ("scratch", "0.1"): "tied with the best",

@@ -1,0 +1,83 @@
+"""The first screen of a study that trains several models names the most accurate, and none where none is."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from scalecurve.bundle.open import open_bundle
+from scalecurve.reporting.answer import Answer, answer
+from scalecurve.reporting.findings import analyze
+from scalecurve_api.record.rank import Evaluation
+from scalecurve_api.spec.trial import TrialSpec
+from tests.analysis.synthetic import Truth, experiment, write_bundle
+
+TRANSFER = Path(__file__).parents[3] / "docs" / "evidence" / "training" / "transfer-learning.zip"
+SEPARATE: Mapping[str, Sequence[float]] = {
+    "head": (0.57, 0.58, 0.59),
+    "all": (0.93, 0.94, 0.95),
+    "scratch": (0.8, 0.81, 0.82),
+}
+
+
+def screen(folder: Path, finals: Mapping[str, Sequence[float]]) -> Answer:
+    """Of three approaches, of which head is the fastest."""
+
+    def ended(trial: TrialSpec) -> list[Evaluation]:
+        final = finals[str(trial.point.axes["transfer.train"])][trial.repetition]
+        return [Evaluation(epoch=1, step=1, wall_s=1.0, train_loss=1.0, loss=1.0, accuracy=final)]
+
+    asked = experiment(
+        "approaches",
+        modes=["weak"],
+        workers=[1],
+        workload={
+            "model": "resnet20",
+            "strategy": "single",
+            "data": {"source": "digits"},
+            "transfer": {"checkpoint": "a.pt"},
+        },
+        matrix={"transfer.train": list(finals)},
+        measure={
+            "windows": 2,
+            "stepsPerWindow": 5,
+            "repetitions": len(next(iter(finals.values()))),
+            "accuracy": {"epochs": 1},
+        },
+    )
+    fast = Truth(step_s=lambda point: 0.05 if point.axes["transfer.train"] == "head" else 0.1, repetition_cv=0.001)
+    return answer(analyze([open_bundle(write_bundle(folder, asked, fast, evaluations=ended, tables=False))]))
+
+
+def test_the_winner_is_the_most_accurate_and_not_the_fastest(tmp_path: Path) -> None:
+    found = screen(tmp_path, SEPARATE)
+    (winner,) = found.winners
+    assert winner.startswith("Most accurate of 3: train=all, 94.0 %")
+    ((_, (cell,)),) = found.prices.rows
+    assert found.prices.by_accuracy
+    assert cell is not None
+    assert (cell.series, cell.tied) == ("train=all", 0)
+
+
+@pytest.mark.parametrize("rival", [(0.92, 0.94, 0.96), (0.93, 0.94, 0.95)])
+def test_a_tie_crowns_nobody(tmp_path: Path, rival: Sequence[float]) -> None:
+    (winner,) = screen(tmp_path, {**SEPARATE, "scratch": rival}).winners
+    assert winner.startswith("Most accurate of 3: not separable: train=all, 94.0 %")
+    assert "; train=scratch, 94.0 %" in winner
+    assert "head" not in winner
+
+
+def test_single_runs_crown_nobody(tmp_path: Path) -> None:
+    (winner,) = screen(tmp_path, {name: finals[:1] for name, finals in SEPARATE.items()}).winners
+    assert "not separable" in winner
+
+
+def test_the_transfer_learning_study_crowns_neither_the_fastest_nor_one_of_three() -> None:
+    found = answer(analyze([open_bundle(TRANSFER)]))
+    assert found.winners == (
+        "Most accurate of 6: not separable: train=all learningRate=0.01, 93.8 % (92.5–95.0); "
+        "train=scratch learningRate=0.1, 93.5 % (91.3–95.7); train=scratch learningRate=0.01, 93.4 % (92.5–94.4)",
+    )
+    ((_, (cell,)),) = found.prices.rows
+    assert cell is not None
+    assert (cell.series, cell.tied) == ("train=all learningRate=0.01", 2)

@@ -46,7 +46,7 @@ def test_every_device_and_link_has_a_date_and_a_source():
     for entry in (*devices().values(), *links().values()):
         assert entry.as_of is not None, entry.key
         assert entry.source, entry.key
-    assert {"K80", "K80_GPU", "P100", "V100", "T4", "A100", "H100", "H200", "B200"} <= set(devices())
+    assert {"K80", "K80_GPU", "P100", "V100", "T4", "A100", "H100", "H200", "B300", "GB200", "GB300"} <= set(devices())
 
 
 def test_paleos_devices_and_links_have_paleos_figures():
@@ -63,7 +63,8 @@ def test_the_worker_names_the_same_peaks():
     names = {
         "P100": "Tesla P100-SXM2-16GB", "V100": "Tesla V100-SXM2-16GB", "T4": "Tesla T4", "A10": "NVIDIA A10",
         "A100": "NVIDIA A100-SXM4-80GB", "L4": "NVIDIA L4", "L40S": "NVIDIA L40S", "H100": "NVIDIA H100 80GB HBM3",
-        "H200": "NVIDIA H200", "B200": "NVIDIA B200",
+        "H200": "NVIDIA H200", "B200": "NVIDIA B200", "B300": "NVIDIA B300 SXM6 AC", "GB200": "NVIDIA GB200",
+        "GB300": "NVIDIA GB300",
     }  # fmt: skip
     for key, name in names.items():
         for precision, gflops in find_device(key).gflops.items():

@@ -130,6 +130,7 @@ def _point_result(
     split = _split(measured, level)
     summaries = [record.summary for record in measured.good if record.summary]
     anatomies = [anatomy_of(record) for record in measured.timed]
+    utilization = _utilization(measured, rate)
     reached = [s.seconds_to_target for s in summaries if s.seconds_to_target]
     waits = [s.loader_s for s in summaries if s.loader_s is not None]
     return PointResult(
@@ -150,10 +151,10 @@ def _point_result(
         computing=_computing(measured, base, baseline, level),
         plain_throughput=throughput(measured.plain, level) if measured.plain else None,
         busy=_busy(measured),
-        mfu=_utilization(rate, workers, {(record.flops_per_sample, record.peak_flops) for record in measured.timed}),
-        hfu=_utilization(
-            rate, workers, {(record.hardware_flops_per_sample, record.peak_flops) for record in measured.timed}
-        ),
+        mfu=utilization.mfu,
+        hfu=utilization.hfu,
+        peak=utilization.peak,
+        peak_refused=utilization.refused,
         energy_j=throughput(measured.energy, level).reciprocal() if measured.energy else None,
         peak_memory_bytes=max(
             (s.peak_memory_bytes for s in summaries if s.peak_memory_bytes is not None), default=None
@@ -207,8 +208,35 @@ def _work(totals: Totals) -> float:
     return math.fsum(total.total_samples for total in totals)
 
 
-def _utilization(rate: Estimate, workers: int, trials: set[tuple[float | None, float | None]]) -> Estimate | None:
-    """Share of the devices' peak in use; ``trials`` have FLOPs of a sample and the peak, and must agree."""
+@dataclass(frozen=True)
+class _Utilization:
+    """Shares of the devices' ``peak``, which is spelled; or why there are none."""
+
+    mfu: Estimate | None = None
+    hfu: Estimate | None = None
+    peak: str = ""
+    refused: str = ""
+
+
+def _utilization(measured: MeasuredPoint, rate: Estimate) -> _Utilization:
+    """Shares of the devices' peak in use; what trials have of FLOPs of a sample and of the peak must agree."""
+    workers = measured.point.workers
+    mfu = _share_of_peak(rate, workers, {(r.flops_per_sample, r.peak_flops) for r in measured.timed})
+    hfu = _share_of_peak(rate, workers, {(r.hardware_flops_per_sample, r.peak_flops) for r in measured.timed})
+    if mfu is None and hfu is None:
+        return _Utilization()
+    record = measured.timed[0]
+    arithmetic = [record.trial.workload.precision.value] if record.trial.workload.built_in else []
+    names = dict.fromkeys(rank.device_name for rank in record.topology)
+    peak = f"{formatting.number((record.peak_flops or 0) / 1e12)} TFLOP/s ({', '.join([*arithmetic, 'dense', *names])})"
+    most = max(share.value for share in (mfu, hfu) if share is not None)
+    if most > 1:
+        refused = f"{formatting.percent(most)} of {peak} is impossible: the peak is wrong, or the FLOPs of a sample are"
+        return _Utilization(peak=peak, refused=refused)
+    return _Utilization(mfu, hfu, peak)
+
+
+def _share_of_peak(rate: Estimate, workers: int, trials: set[tuple[float | None, float | None]]) -> Estimate | None:
     flop, peak = next(iter(trials)) if len(trials) == 1 else (None, None)
     if not flop or not peak or flop < 0 or peak < 0:
         return None

@@ -54,6 +54,7 @@ class PointResult:
     not where others did. ``exposed_share`` is the share of communication, 1 - compute_s/step_s: there is no second
     definition. ``split_refused`` is why these three are not known although they were measured. ``busy`` is the share of
     the windows' time in which a kernel ran on the devices (NVML's utilization), their mean.
+    ``peak`` is what ``mfu`` and ``hfu`` are shares of, ``peak_refused`` why neither is known although it was measured.
     ``anatomies`` are what a step of each repetition is made of, where every repetition timed its sections.
     ``computing`` is the efficiency of the steps without all-reduce against the baseline's. ``off_plan`` says that the
     samples of its steps are not the planned ones, ``doubts`` why the point does not count. ``imported`` points were
@@ -78,6 +79,8 @@ class PointResult:
     busy: float | None = None
     mfu: Estimate | None = None
     hfu: Estimate | None = None
+    peak: str = ""
+    peak_refused: str = ""
     energy_j: Estimate | None = None
     peak_memory_bytes: int | None = None
     to_target_s: Estimate | None = None

@@ -105,13 +105,18 @@ def split_table(result: ScalingResult) -> Table:
         apart: list[Cell] = [_scaled(p.compute_s, 1e3), _scaled(p.exposed_s, 1e3), p.exposed_share]
         if p.split_refused:
             apart = [RefusedNumber(f"{p.workers} workers: {p.split_refused}")] * 3
+        used: list[Cell] = [p.mfu, p.hfu]
+        if p.peak_refused:
+            used = [RefusedNumber(f"{p.workers} workers: {p.peak_refused}")] * 2
         return [
             *or_pending(p, _scaled(p.step_s, 1e3), loader, *apart),
-            *or_pending(p, p.computing, p.plain_throughput, p.busy, p.mfu, p.hfu),
+            *or_pending(p, p.computing, p.plain_throughput, p.busy, *used),
             *or_pending(p, p.energy_j, memory),
         ]
 
-    return build(result, "split", "Compute, communication and device utilization", columns, row)
+    peaks = dict.fromkeys(p.peak for series in result.series for p in series.points if p.mfu or p.hfu)
+    notes = [f"MFU and HFU are shares of the vendor's peak without sparsity: {'; '.join(peaks)}."] if peaks else []
+    return build(result, "split", "Compute, communication and device utilization", columns, row, notes)
 
 
 def side_by_side_table(result: ScalingResult) -> Table:

@@ -58,6 +58,8 @@ def _against(findings: Findings) -> Iterator[str]:
     yield from doubtful_lines(findings.scaling.named_points())
     for bundle in findings.bundles:
         yield from (f"{_label(findings, bundle)}{contradiction}" for contradiction in bundle.contradictions)
+    wrong = dict.fromkeys(p.peak_refused for _, p in findings.scaling.named_points() if p.peak_refused)
+    yield from (f"MFU is not shown: {why}" for why in wrong)
     failed = [str(row[1]) for row in check_table(findings.bundles).rows if row[3]]
     if failed:
         yield f"checks failed in trials that are shown: {', '.join(dict.fromkeys(failed))}"

@@ -137,8 +137,9 @@ def summarize(
 
 
 def _utilization(throughput: float, flops: float | None, peak: float | None, devices: int) -> float | None:
-    """Share of the devices' peak that ``flops`` a sample, at ``throughput`` samples/s, come to."""
-    return throughput * flops / (peak * devices) if flops and peak else None
+    """Share of the devices' peak that ``flops`` a sample, at ``throughput`` samples/s, come to; above 1 it is wrong."""
+    share = throughput * flops / (peak * devices) if flops and peak else None
+    return share if share is None or share <= 1 else None
 
 
 def _combine(windows: Sequence[tuple[int, Window]]) -> TrialWindow:

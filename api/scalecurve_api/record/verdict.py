@@ -76,6 +76,8 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
         yield clock
     yield trained.frozen_unchanged(trial, ranks)
     yield trained.finite_loss(ranks)
+    if (peak := trained.peak(ranks)) is not None:
+        yield peak
     yield placed.throttled(ranks)
     yield placed.neighbors(trial, ranks)
     yield placed.stolen(trial, ranks)

@@ -142,6 +142,12 @@ def test_mfu_is_of_all_devices() -> None:
     assert summary_of(ranks_of(TWO, flops_per_sample=1e9)).mfu is None
 
 
+def test_no_share_above_the_peak_is_summarized() -> None:
+    summary = summary_of(ranks_of(TWO, flops_per_sample=2e10, hardware_flops_per_sample=1e9, peak_flops=1e12))
+    assert summary.mfu is None
+    assert summary.hfu == pytest.approx(160 * 1e9 / (2 * 1e12))
+
+
 def test_what_is_recomputed_counts_for_the_hardware_alone() -> None:
     ranks = ranks_of(TWO, flops_per_sample=1e9, hardware_flops_per_sample=1.25e9, peak_flops=1e12)
     summary = summary_of(ranks)

@@ -186,7 +186,13 @@ def test_peaks_agree_with_the_architecture(
 
 @pytest.mark.parametrize(
     ("name", "bf16"),
-    [("NVIDIA H200", 989.4e12), ("H100 SXM5 80GB", 989.4e12), ("NVIDIA H100 NVL", 835.5e12), ("Tesla T4", None)],
+    [
+        ("NVIDIA H200", 989.4e12),
+        ("H100 SXM5 80GB", 989.4e12),
+        ("NVIDIA GB300", 2500e12),
+        ("NVIDIA H100 NVL", 835.5e12),
+        ("Tesla T4", None),
+    ],
 )
 def test_bf16_is_there_from_ampere_on(name: str, bf16: float | None) -> None:
     assert device_peak_flops(name, "bf16") == bf16

@@ -133,7 +133,10 @@ _PEAKS: dict[str, _Peak] = {
     "h100 pcie": _Peak(51.2, 378, 756, 756),  # the white paper too
     **dict.fromkeys(("h100 nvl", "h200 nvl"), _Peak(60, 417.5, 835.5, 835.5)),  # halved
     # HGX B200 page: an eighth of 600, of 18,000 / 2 and of 36,000 / 2.
-    **dict.fromkeys(("b200", "b200 sxm"), _Peak(75, 1125, 2250, 2250)),
+    # The HGX B300 has the B200's rates in these precisions; CUDA calls it "B300 SXM6 AC".
+    **dict.fromkeys(("b200", "b200 sxm", "b300", "b300 sxm", "b300 sxm ac"), _Peak(75, 1125, 2250, 2250)),
+    # NVL72 pages: a 72nd of 5,760, of 180,000 / 2 and of 360,000 / 2.
+    **dict.fromkeys(("gb200", "gb300"), _Peak(80, 1250, 2500, 2500)),
 }
 
 

@@ -9,7 +9,7 @@ from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
 from scalecurve_api.programs.training import Trainable, TrainingWorkload
 from scalecurve_api.programs.workload import CustomWorkload, Strategy
-from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
 from scalecurve_api.text import count as counted
@@ -22,6 +22,8 @@ UNTIMED_SHARE = 0.05
 """Of a window: the first step after a barrier takes a few ms more by itself (docs/evidence/h200)"""
 CLOCK_NS, CLOCK_SHARE = 50_000_000, 0.002
 """What two clocks of a kernel may differ by: /proc/uptime has steps of 10 ms, and both are slewed alike"""
+WRONG_PEAK = "WrongPeak"
+"""It makes no trial Invalid: its times are right, and only shares of the peak are not."""
 _MOMENTS = ("before training", "after the timed windows", "after the training to accuracy")
 
 
@@ -255,3 +257,17 @@ def finite_loss(ranks: Sequence[RankRecord]) -> Check:
     if all(record.finite_loss is None for record in ranks):
         return Check(name=name, passed=None, detail="the program reported no loss")
     return Check(name=name, passed=True, detail="every loss read is finite")
+
+
+def peak(ranks: Sequence[RankRecord]) -> Check | None:
+    """No more than the devices' peak in use; None where it, or the FLOPs of a sample, are not known."""
+    first = ranks[0]
+    flops = max(first.flops_per_sample or 0.0, first.hardware_flops_per_sample or 0.0)
+    timed = [[window for window in record.windows if window.kind is WindowKind.train] for record in ranks]
+    wall_ns = max(sum(window.wall_ns for window in windows) for windows in timed)
+    if not flops or not first.peak_flops or not wall_ns:
+        return None
+    samples = sum(window.samples for windows in timed for window in windows)
+    share = samples * flops * 1e9 / (wall_ns * first.peak_flops * len(ranks))
+    used = f"{share:.1%} of the peak of {first.peak_flops / 1e12:,.1f} TFLOP/s (dense) of {first.topology.device_name}"
+    return Check(name=WRONG_PEAK, passed=share <= 1, detail=used if share <= 1 else f"{used}, which cannot be")

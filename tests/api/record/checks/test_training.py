@@ -326,3 +326,21 @@ def test_frozen_changed(sums: list[list[str]], said: str | None) -> None:
     ranks = {rank: rank_record(rank, frozen, frozen_checksums=each) for rank, each in enumerate(sums)}
     verdict = judge(frozen, ranks, GOOD)
     assert (verdict.reason, verdict.message) == (("FrozenChanged", said) if said else (None, ""))
+
+
+# WrongPeak
+
+
+@pytest.mark.parametrize("flops", ["flops_per_sample", "hardware_flops_per_sample"])
+def test_more_than_the_peak_is_a_wrong_peak_and_no_invalid_trial(flops: str) -> None:
+    verdict = judge(TWO, ranks_of(TWO, **{flops: 2e10}, peak_flops=1e12), GOOD)
+    passed, detail = of(verdict, "WrongPeak")
+    assert passed is False
+    assert "160.0% of the peak of 1.0 TFLOP/s (dense)" in detail
+    assert verdict.phase is TrialPhase.succeeded
+
+
+def test_a_peak_that_is_not_exceeded_passes_and_an_unknown_one_is_not_checked() -> None:
+    assert of(judge(TWO, ranks_of(TWO, flops_per_sample=1e10, peak_flops=1e12), GOOD), "WrongPeak")[0] is True
+    unknown = judge(TWO, ranks_of(TWO, flops_per_sample=1e10), GOOD)
+    assert "WrongPeak" not in [check.name for check in unknown.checks]

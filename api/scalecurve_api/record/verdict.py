@@ -12,6 +12,7 @@ from scalecurve_api.record.checks import layout as laid_out
 from scalecurve_api.record.checks import placement as placed
 from scalecurve_api.record.checks import proof
 from scalecurve_api.record.checks import training as trained
+from scalecurve_api.record.checks import transport as carried
 from scalecurve_api.record.checks.registered import makes_invalid, registered_checks
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
@@ -90,7 +91,7 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
 def _observed(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[Check]:
     """What a process can see of a training that runs in it."""
     yield trained.backend(trial, ranks)
-    if (way := placed.transport(trial, ranks)) is not None:
+    if (way := carried.transport(trial, ranks)) is not None:
         yield way
     yield trained.strategy(trial, ranks)
     yield proof.training(trial, ranks)

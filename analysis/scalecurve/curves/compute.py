@@ -16,6 +16,7 @@ from scalecurve.curves.anatomy import anatomy_of
 from scalecurve.curves.doubts import counted, doubts, first_lines
 from scalecurve.curves.headline import headline, notes
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
+from scalecurve.curves.sockets import socket_lines
 from scalecurve.curves.tables import scaling_table
 from scalecurve.render import formatting
 from scalecurve.render.notebook import table_html
@@ -83,8 +84,8 @@ def set_aside_note(bundle: Bundle) -> str:
 
 
 def warnings(bundles: Sequence[Bundle]) -> tuple[str, ...]:
-    """The first lines above any result of these bundles: points that do not count, and why."""
-    return first_lines(scaling(bundles).named_points())
+    """The first lines above any result of these bundles: points that do not count, and why; slow transports."""
+    return (*first_lines(scaling(bundles).named_points()), *socket_lines(bundles))
 
 
 def _series_result(series: MeasuredSeries, level: float, include_unproved: bool) -> SeriesResult:

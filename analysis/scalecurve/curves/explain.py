@@ -164,6 +164,8 @@ def explain(bundles: Sequence[Bundle], level: float = 0.95) -> Explanation:
     result = scaling(bundles, level)
     bars = tuple((series.bundle, bar) for series in result.curves().series for bar in losses_along(series))
     missing = tuple(map(str, missing_curves(bundles, result, paths=True)))
+    if not missing and not result.curves().compared:
+        missing = ("No training has two worker counts: nothing to compare.",)
     return Explanation(bars, pipelines(bundles, level), traced_points(bundles), missing)
 
 

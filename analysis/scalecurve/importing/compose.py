@@ -246,6 +246,7 @@ def _record(trial: TrialSpec, reading: Reading) -> TrialRecord:
         options={"datasetSamples": 1} if reading.unit is Unit.runs else {},
         windows=windows,
         allreduce=list(reading.allreduce),
+        transports=[reading.transport] if reading.transport else [],
         summary=summary if windows or reading.allreduce else None,
     ).sealed()
 

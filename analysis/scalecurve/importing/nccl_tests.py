@@ -19,6 +19,7 @@ from scalecurve.importing.text_file import read_text
 from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.nccl_tests_output import printed_results
 from scalecurve_api.record.rank import RankTopology
+from scalecurve_api.record.transport import network_of_nccl
 
 _DEVICE = re.compile(
     r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)"
@@ -47,14 +48,16 @@ def read(path: Path, statements: Statements) -> list[Reading]:
 
 def _tests(text: str) -> Iterator[list[str]]:
     part: list[str] | None = None
-    name = ""
+    name = version = ""
     for line in text.splitlines():
         if line.startswith("# Collective test starting:"):
             name = line
+        if line.startswith("# nccl-tests version "):
+            version = line
         if line.startswith("# nThread "):
             if part is not None:
                 yield part
-            part = [name] if name else []
+            part = [line for line in (name, version) if line]
         if part is not None:
             part.append(line)
     if part is not None:
@@ -77,6 +80,11 @@ def _of_text(path: Path, lines: Sequence[str], statements: Statements) -> Readin
         if row is not None:
             rows.append(row)
             printed.append((_real(cells["algbw"], path), _real(cells["busbw"], path)))
+    log = "\n".join(lines)
+    code = re.search(r"\bnccl-library=(\d+)", log)
+    reading = replace(
+        reading, transport=network_of_nccl(log), versions={"nccl": _version(int(code[1]))} if code else {}
+    )
     return _finished(reading, rows, printed, path)
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.rank import RankTopology
+from scalecurve_api.record.transport import Transport
 from scalecurve_api.spec.scaling import Mode
 
 Value = bool | int | float | str
@@ -64,6 +65,7 @@ class Reading:
     topology: tuple[RankTopology, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    transport: Transport | None = None
     seconds_to_target: float | None = None
     final_accuracy: float | None = None
     notes: tuple[str, ...] = ()

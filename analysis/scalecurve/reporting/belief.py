@@ -7,6 +7,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.checks.environment import check_table
 from scalecurve.curves.doubts import doubtful_lines, imported_lines
 from scalecurve.curves.headline import count_machines
+from scalecurve.curves.sockets import socket_lines
 from scalecurve.render import formatting
 from scalecurve.reporting.findings import Findings
 from scalecurve.statistics.estimate import Estimate
@@ -66,6 +67,7 @@ def _against(findings: Findings) -> Iterator[str]:
 
 
 def _care(findings: Findings) -> Iterator[str]:
+    yield from socket_lines(findings.bundles)
     yield from imported_lines(findings.scaling.named_points())
     unmade = [str(row[1]) for row in check_table(findings.bundles).rows if row[4]]
     if unmade:

@@ -9,6 +9,7 @@ from scalecurve.curves.collectives import OWN, CollectiveResult
 from scalecurve.curves.cost import SeriesCost
 from scalecurve.curves.doubts import first_lines
 from scalecurve.curves.results import SeriesResult
+from scalecurve.curves.sockets import socket_lines
 from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
 from scalecurve.reporting.findings import Findings
@@ -92,6 +93,7 @@ def _collectives(findings: Findings, several: bool) -> Iterator[str]:
 def warnings(findings: Findings) -> Iterator[str]:
     """What does not count, contradictions, unusable files, trials left out, differences, checks, odd step times."""
     yield from first_lines(findings.scaling.named_points())
+    yield from (f"{line}." for line in socket_lines(findings.bundles))
     for bundle in findings.bundles:
         label = f"{bundle.label}: " if len(findings.bundles) > 1 else ""
         yield from (f"{label}{contradiction}." for contradiction in bundle.contradictions)

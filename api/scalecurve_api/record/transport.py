@@ -20,6 +20,9 @@ class Transport(Model):
     visible: dict[Text, Text] = Field(
         default={}, description="peer's rank -> fastest transport that the machine has to it, where that is known"
     )
+    network: Text | None = Field(default=None, description="what goes between nodes, as the library calls it")
+    lacking: list[Text] = Field(default=[], description="networks of which the library found no device")
+    adapters: list[Text] = Field(default=[], description="InfiniBand, RoCE and EFA devices of the machine")
 
 
 _CHANNEL = re.compile(
@@ -28,7 +31,32 @@ _CHANNEL = re.compile(
 )
 _USING = re.compile(r"NCCL INFO NET/(?P<kind>\w+)\s*: Using (?P<devices>.+)")
 _DEVICE = re.compile(r"\[\d+\](?P<name>[^\s;\[\]]+)")
+_NETWORK = re.compile(r"NCCL INFO (?:\[\d+\] )?Using network (?P<name>.+)")
+_LACKING = re.compile(r"NCCL INFO (?P<name>NET/\w+)\s*: No device found", re.IGNORECASE)
 _NVLS = re.compile(r"NCCL INFO (?:Connected NVLS|NVLS comm)")
+
+
+def network_of_nccl(log: str) -> Transport | None:
+    """What NCCL says of its network, connected or not; None where it says nothing.
+
+    Lines read: ``Using network Socket``, ``NET/IB : No device found.``, ``NET/Socket : Using [0]eth0:10.0.0.4<0>``.
+    """
+    chosen = _NETWORK.search(log)
+    if chosen is None:
+        return None
+    return Transport(
+        library="nccl",
+        interfaces=_networks(log),
+        network=chosen["name"].strip(),
+        lacking=list(dict.fromkeys(match["name"] for match in _LACKING.finditer(log))),
+    )
+
+
+def _networks(log: str) -> list[str]:
+    names = (
+        f"{use['kind']} {device['name']}" for use in _USING.finditer(log) for device in _DEVICE.finditer(use["devices"])
+    )
+    return list(dict.fromkeys(names))
 
 
 def of_nccl(log: str, rank: int) -> Transport | None:
@@ -52,16 +80,16 @@ def of_nccl(log: str, rank: int) -> Transport | None:
             direct.append("GDRDMA" in match["via"])
     if not channels:
         return None
-    networks = [
-        f"{use['kind']} {device['name']}" for use in _USING.finditer(log) for device in _DEVICE.finditer(use["devices"])
-    ]
+    network = network_of_nccl(log)
     return Transport(
         library="nccl",
         channels=dict(sorted(channels.items())),
         peers={str(peer): ", ".join(sorted(kinds)) for peer, kinds in sorted(peers.items())},
-        interfaces=list(dict.fromkeys(networks)) if direct else [],
+        interfaces=_networks(log) if direct else [],
         gdr=all(direct) if direct else None,
         nvls=_NVLS.search(log) is not None,
+        network=network.network if network else None,
+        lacking=network.lacking if network else [],
     )
 
 

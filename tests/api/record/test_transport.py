@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalecurve_api.record.transport import of_nccl
+from scalecurve_api.record.transport import network_of_nccl, of_nccl
 
 ONE_NODE = """\
 node1:901:901 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.4<0>
@@ -47,6 +47,17 @@ def test_a_fall_back_to_sockets_is_seen() -> None:
     assert seen is not None
     assert (seen.channels, seen.gdr) == ({"NET/Socket": 3}, False)
     assert seen.interfaces == ["Socket eth0:10.0.0.4<0>"]
+
+
+def test_the_network_that_was_chosen_and_what_was_not_found_are_kept() -> None:
+    log = "node1:901:930 [0] NCCL INFO NET/IB : No device found.\n" + ONE_NODE
+    way = network_of_nccl(log)
+    assert way is not None
+    assert (way.network, way.lacking, way.interfaces) == ("Socket", ["NET/IB"], ["Socket eth0:10.0.0.4<0>"])
+    seen = of_nccl(log, 0)
+    assert seen is not None
+    assert (seen.network, seen.lacking) == ("Socket", ["NET/IB"])
+    assert network_of_nccl("") is None
 
 
 def test_a_log_without_connections_says_nothing() -> None:

@@ -120,6 +120,16 @@ def _usable_adapters() -> bool:
     return any(_text(state) == "4: ACTIVE" for state in states) and any(_VERBS.glob("uverbs*"))
 
 
+def adapters() -> list[str]:
+    """Every RDMA adapter of the machine, ``mlx5_0`` or ``rdmap0s6 (EFA)``, also those that this container lacks."""
+    drivers = {path.name: _driver(path) for path in sorted(_ADAPTERS.glob("*"))}
+    return [f"{name} (EFA)" if driver == "efa" else name for name, driver in drivers.items()]
+
+
+def _driver(adapter: Path) -> str:
+    return (adapter / "device" / "driver").resolve().name
+
+
 def _text(path: Path) -> str | None:
     try:
         return path.read_text().strip()
@@ -143,7 +153,8 @@ def transport_of(communicator: Communicator, device: str, backend: str | None) -
     if seen is None:
         return None
     ways = {int(peer): fastest_between(places[communicator.rank], places[int(peer)]) for peer in seen.peers}
-    return seen.model_copy(update={"visible": {str(peer): way for peer, way in ways.items() if way is not None}})
+    visible = {str(peer): way for peer, way in ways.items() if way is not None}
+    return seen.model_copy(update={"visible": visible, "adapters": adapters()})
 
 
 def _store_port() -> int | None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -154,14 +155,14 @@ def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
         return None
     if plain in ("batch", "batch_size"):
         raise SourceError(
-            f"{file}: column {header!r} may be of one worker or of all; add --column batch_per_worker={header} or "
-            f"--column global_batch={header}"
+            f"{file}: column {header!r} may be of one worker or of all; add "
+            f"--column {shlex.quote(f'batch_per_worker={header}')} or --column {shlex.quote(f'global_batch={header}')}"
         )
     near = did_you_mean(plain, [*_FIELDS, *_BARE])
     hint = f" (did you mean {near}?)" if near else ""
     raise SourceError(
-        f"{file}: unknown column {header!r}{hint}; state what it is with --column FIELD={header}, --factor {header} "
-        f"or --ignore {header} (fields: {', '.join(FIELDS)})"
+        f"{file}: unknown column {header!r}{hint}; state what it is with --column {shlex.quote(f'FIELD={header}')}, "
+        f"--factor {shlex.quote(header)} or --ignore {shlex.quote(header)} (fields: {', '.join(FIELDS)})"
     )
 
 

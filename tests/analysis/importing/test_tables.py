@@ -113,6 +113,11 @@ def test_a_mistake_names_its_place(tmp_path: Path, text: str, message: str) -> N
     assert refusal(tmp_path, text) == message
 
 
+def test_an_option_is_suggested_as_a_shell_takes_it(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "workers,img/s,mode,Job turnaround\n1,5,weak,535\n")
+    assert "--column 'FIELD=Job turnaround', --factor 'Job turnaround' or --ignore 'Job turnaround' (" in message
+
+
 def test_an_unknown_column_is_refused_and_may_be_a_factor(tmp_path: Path) -> None:
     text = "workers,img/s,mode,driver\n1,5,weak,535\n1,6,weak,550\n"
     message = refusal(tmp_path, text)

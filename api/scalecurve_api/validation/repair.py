@@ -6,6 +6,7 @@ then is a mistake of the author too, unless it may follow from what was dropped.
 
 import copy
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from scalecurve_api.problem import Path, Problem, ProblemCode
@@ -15,8 +16,14 @@ _DECIDING = (("spec", "workload", "program"), ("spec", "workload", "strategy"))
 _MATRIX, _EXCLUDE = ("spec", "matrix"), ("spec", "exclude")
 _OF_WORKLOAD = (("spec", "workload"), _MATRIX)
 _NAME = ("metadata", "name")
+_SURE = 0.8
+"""A name this much like the suggested one is taken for it; a mere guess is not judged as if it had been typed."""
 _HARMLESS = (ProblemCode.unknown, ProblemCode.forbidden)
 """Of fields without which nothing else changes."""
+
+
+def _ratio(name: str, near: str) -> float:
+    return SequenceMatcher(None, name.lower(), near.lower()).ratio()
 
 
 class Repair:
@@ -57,6 +64,8 @@ class Repair:
 
     def _repair_field(self, parent: dict[str, Any], name: str, problem: Problem) -> None:
         near, outer = problem.suggestion, problem.path[:-1]
+        if near and problem.code is ProblemCode.unknown and _ratio(name, near) < _SURE:
+            near = None
         if problem.code is ProblemCode.unknown and near and near not in parent and outer != _MATRIX:
             parent[near] = parent.pop(name)
             self._renamed[*outer, near] = name

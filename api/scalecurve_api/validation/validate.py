@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
 from scalecurve_api.model import Model, fields_by_name, model_in
 from scalecurve_api.problem import (
@@ -173,7 +174,8 @@ def _violation(path: Path, entries: list[Mapping[str, Any]], document: Any) -> V
         name = str(path[-1])
         if path[:2] == ("spec", "workload") and (owners := _owners(path[2:])):
             return only_with(f"program {one_of(owners)}")
-        return unknown("field", name, fields)
+        inside = _inside(name, fields)
+        return replace(unknown("field", name, [name]), suggestion=inside) if inside else unknown("field", name, fields)
     if first["type"] == "missing":
         description = fields[str(path[-1])].description if path[-1] in fields else None
         return required(description or "")
@@ -187,6 +189,13 @@ def _violation(path: Path, entries: list[Mapping[str, Any]], document: Any) -> V
     narrowed = path[:2] == ("spec", "workload") and first["type"] == "literal_error"
     program = document["spec"]["workload"].get("program", DEFAULT_PROGRAM) if narrowed else ""
     return expected(one_of(texts) + (f" for program {program}" if narrowed else ""), suggestion)
+
+
+def _inside(name: str, fields: Mapping[str, FieldInfo]) -> str | None:
+    """The field of that name in the only field beside it that has one: ``accuracy.epochs`` for ``epochs``."""
+    models = {outer: model_in(field.annotation) for outer, field in fields.items()}
+    places = [f"{outer}.{name}" for outer, model in models.items() if model and name in fields_by_name(model)]
+    return places[0] if len(places) == 1 else None
 
 
 def _model_at(path: Path, document: Any) -> type[Model] | None:

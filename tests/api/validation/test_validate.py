@@ -231,3 +231,20 @@ def test_a_repaired_name_is_reported_as_it_was_written() -> None:
     assert problems["spec.scaling.workes"].suggestion == "workers"
     assert problems["spec.scaling.workes[2]"].got == 0
     assert problems["spec.scaling.workes[3]"].code == "Duplicate"
+
+
+def test_a_field_of_a_section_is_suggested_where_it_belongs_and_no_guess_is_judged() -> None:
+    text = """\
+apiVersion: scalecurve.dev/v1alpha1
+kind: ScalingExperiment
+metadata: {name: a}
+spec:
+  scaling: {modes: [weak], workers: [1, 2], batch: {perWorker: 16}}
+  workload: {program: torch, strategy: ddp, model: resnet20, data: {source: digits}}
+  measure: {epochs: 30, repetitions: 2}
+"""
+    (problem,) = validate_text(text, "a.yaml").problems
+    assert str(problem) == "a.yaml:7: spec.measure.epochs: unknown field 'epochs'; did you mean 'accuracy.epochs'?"
+    close = validate_text(text.replace("epochs: 30", "epochSample: 3"), "a.yaml").problems
+    assert str(close[0]).startswith("a.yaml:7: spec.measure.epochSample: unknown field")
+    assert len(close) > 1

@@ -1,6 +1,7 @@
 """Axes with few, meaningful ticks: worker counts on log2, round numbers on log10, message sizes."""
 
 import math
+import textwrap
 from collections.abc import Callable, Collection, Sequence
 
 from matplotlib.axes import Axes
@@ -10,6 +11,7 @@ from scalecurve.render import formatting
 from scalecurve.reporting.drawing.views import form
 
 MOST_TICKS = 9
+_LOGARITHM = " (log scale)"
 _FITS = 7  # characters of a tick's label that the margin has room for
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -76,6 +78,14 @@ def log_axis(
     fixed_ticks(axes, which, ticks, [spell(tick) for tick in ticks])
 
 
+def mark_logarithms(axes: Axes) -> None:
+    """Say of every labelled log axis that it is one."""
+    for which in "xy":
+        label = getattr(axes, f"get_{which}label")()
+        if label and getattr(axes, f"get_{which}scale")() == "log" and not label.endswith(_LOGARITHM):
+            getattr(axes, f"set_{which}label")(f"{label}{_LOGARITHM}")
+
+
 def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Three to ``most`` round numbers within [low, high]: 1, 2, 5 of each decade, or fewer or more of them."""
     for steps in ((1, 2, 5), (1, 3), (1,), (1, 1.5, 2, 3, 4, 5, 6, 8)):
@@ -112,6 +122,11 @@ def whole_ticks(last: int) -> list[float]:
     """Whole numbers from 0 to ``last``, at most eight of them."""
     step = next(k * 10**power for power in range(10) for k in (1, 2, 5) if last / (k * 10**power) <= 8)
     return [float(tick) for tick in range(0, last + 1, step)]
+
+
+def folded(label: str, most: int = 14) -> str:
+    """A category's whole label, in lines of ``most`` characters, broken at hyphens too."""
+    return "\n".join(textwrap.wrap(label, most)) or label
 
 
 def category_limits(axes: Axes, count: int, least: int = 4) -> None:

@@ -51,5 +51,5 @@ def _panel(sheet: Sheet, panel: Axes, results: Sequence[ValueResult], workers: S
             sheet.tip(panel, x, rate.value, f"{spelled(result.value)}, {label}: {rate.value:,.4g}/s, {result.verdict}")
     heights = [end for r in results for end in (r.throughput.value, r.throughput.low, r.throughput.high) if end]
     axis.log_axis(panel, "y", min(heights), max(heights), axis.short)
-    axis.fixed_ticks(panel, "x", list(places.values()), [spelled(value)[:14] for value in values])
+    axis.fixed_ticks(panel, "x", list(places.values()), [axis.folded(spelled(value)) for value in values])
     axis.category_limits(panel, len(values), least=2)

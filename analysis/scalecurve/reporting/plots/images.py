@@ -51,7 +51,7 @@ def images(findings: Findings) -> Drawing | None:
             axes.imshow(image[:, :, 0] if grey else image, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
             if row == 0:
                 name = class_name(facts, facts.pictures[column].label)
-                axes.set_title(name[:14], fontsize=8, fontweight="normal", pad=3)
+                axes.set_title(name if len(name) <= 14 else f"{name[:13]}…", fontsize=8, fontweight="normal", pad=3)
     caption = _CHANGED if len(rows) > 1 else _UNCHANGED
     return Drawing(figure, "Training images", caption)
 

@@ -236,5 +236,5 @@ def _value_axis(panel: Axes, group: Sequence[ValueTraining]) -> dict[str, float]
         else:
             air = (high - low) * 0.06
             panel.set_xlim(low - air, high + air)
-    axis.fixed_ticks(panel, "x", list(places.values()), [name[:14] for name in names])
+    axis.fixed_ticks(panel, "x", list(places.values()), [axis.folded(name) for name in names])
     return places

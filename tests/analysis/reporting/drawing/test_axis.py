@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from scalecurve.reporting.drawing import axis, scales
 from scalecurve.reporting.theme import PALETTE, style
@@ -14,6 +15,22 @@ def test_few_worker_counts_are_labelled_and_all_of_them_are_real(counts: list[in
     assert set(kept) <= set(counts)
     assert len(kept) <= axis.MOST_TICKS
     assert kept == sorted(set(kept))
+
+
+def test_every_log_axis_says_so_once() -> None:
+    axes = Figure().add_subplot()
+    axis.log_axis(axes, "y", 1, 100)
+    axis.linear_axis(axes, "x", 0, 10)
+    axes.set_ylabel("Throughput")
+    axes.set_xlabel("Epoch")
+    for _ in range(2):
+        axis.mark_logarithms(axes)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Epoch", "Throughput (log scale)")
+
+
+def test_the_label_of_a_category_is_whole() -> None:
+    assert axis.folded("reduction-to-one-device") == "reduction-to-\none-device"
+    assert axis.folded("") == ""
 
 
 def test_powers_of_two_stay():

@@ -6,6 +6,7 @@ everything between a record's windows and the interval is the program's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,25 +105,28 @@ def draw_bundles(curve: Curve, draws: int, seed: int) -> Iterator[Bundle]:
 @dataclass(frozen=True)
 class Coverage:
     """Percent of the 95 % intervals that cover the truth: of efficiency, and of the throughput of several workers;
-    `half_width` is the median of efficiency's, in percent of the truth."""
+    `half_width` is the median of efficiency's, in percent of the truth, and `unknown` the percent without one."""
 
     efficiency: float
     throughput: float
     half_width: float
+    unknown: float
 
 
 def coverage(curve: Curve, draws: int, seed: int) -> Coverage:
     """How often the intervals that `scalecurve.curves.compute.scaling` gives for whole bundles cover the truth."""
-    truth, hits, widths = curve.speedup / WORKERS, [0, 0], []
+    truth, hits, unknown, widths = curve.speedup / WORKERS, [0, 0], [0, 0], []
     for bundle in draw_bundles(curve, draws, seed):
         (series,) = scaling([bundle]).series
         largest = series.points[-1]
         assert largest.efficiency is not None
         assert largest.throughput is not None
-        hits[0] += largest.efficiency.covers(truth)
-        hits[1] += largest.throughput.covers(curve.point.throughput)
-        widths.append(largest.efficiency.half_width or float("nan"))
-    return Coverage(100 * hits[0] / draws, 100 * hits[1] / draws, 100 * sorted(widths)[draws // 2] / truth)
+        for at, (found, true) in enumerate(((largest.efficiency, truth), (largest.throughput, curve.point.throughput))):
+            hits[at] += found.covers(true)
+            unknown[at] += found.unknown
+        widths.append(largest.efficiency.half_width or math.inf)
+    shares = [100 * hit / (draws - without) for hit, without in zip(hits, unknown, strict=True)]
+    return Coverage(*shares, 100 * sorted(widths)[draws // 2] / truth, 100 * unknown[0] / draws)
 
 
 def _timed(record: TrialRecord, repetitions: Sequence[RepetitionTotals], curve: Curve) -> TrialRecord:

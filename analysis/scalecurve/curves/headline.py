@@ -51,10 +51,7 @@ def _of_largest(series: MeasuredSeries, points: Sequence[PointResult], level: fl
     kind = "within the run only" if largest.speedup.within_run_only else f"{level * 100:g} % interval"
     interval = f" ({kind} {low_high}, {scope(series)})" if low_high else f" ({scope(series)})"
     baseline = "" if series.baseline == 1 else f" over {series.baseline}"
-    low, high = largest.speedup.low, largest.speedup.high
-    why = "; inconclusive: the interval includes both no speed-up and ideal speed-up"
-    if low is None or high is None or low > 1 or high < largest.workers / series.baseline:
-        why = _why(largest, largest.efficiency, _batch(points, series.baseline))
+    why = _why(largest, largest.efficiency, _batch(points, series.baseline))
     alone = _ALONE if largest.speedup.repetitions == 1 else ""
     return (
         f"{name}: {gives}× speed-up on {count(largest.workers, 'worker')}{baseline}{interval}, efficiency "

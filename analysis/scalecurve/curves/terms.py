@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalecurve.curves.anatomy import CAUSES, StepAnatomy, mean_parts
-from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.estimate import LARGEST_PART, Estimate, Method
 from scalecurve.statistics.spread import Spread, total, weighted_mean
 
 
@@ -98,9 +98,9 @@ def _estimate(
         return Estimate(value, None, None, level, Method.NONE, repetitions)
     spreads = [_spread([seconds / step for seconds in here]), _spread([ideal * seconds for seconds in before])]
     half = total(spreads).half_width(level)
-    if half > 1:
-        return Estimate(value, None, None, level, Method.UNKNOWN, repetitions)
     sessions = len({each.session for each in last})
+    if half > LARGEST_PART:
+        return Estimate.not_known(value, level, repetitions, sessions)
     method = Method.SESSIONS if sessions > 1 else Method.WELCH
     return Estimate(value, value - half, value + half, level, method, repetitions, sessions)
 

@@ -9,8 +9,6 @@ PENDING_MARK = "?"
 _DIGITS = 4
 _WIDE = 3.0
 """Where an end is so many times the value, the ends have no decimals in common: each gets two digits of its own."""
-_VAGUE = 4.0
-"""Where one end is so many times the other, two repetitions have shown no more than an order of magnitude."""
 
 
 def number(value: float, digits: int = _DIGITS) -> str:
@@ -35,13 +33,11 @@ def percent(value: float, decimals: int = 1) -> str:
 def interval(estimate: Estimate, as_percent: bool = False) -> str:
     """``1.82 (1.75–1.89)`` or ``91.2 % (88.0–94.4)``: as many decimals as the width of the interval earns.
 
-    ``1.82 (not known)`` where the data cannot carry an interval, and ``1.82 (not known yet: 2 repetitions)`` where two
-    give one like 29–239 %, which is correct and tells nothing.
+    ``1.82 (not known: 2 repetitions)``, with the reason, where the data cannot carry an interval.
     """
-    wide = estimate.low is not None and estimate.high is not None and 0 < estimate.low * _VAGUE < estimate.high
-    if estimate.unknown or (wide and estimate.repetitions == 2):
-        few = " yet: 2 repetitions" if estimate.repetitions == 2 else ""
-        return f"{percent(estimate.value) if as_percent else number(estimate.value)} (not known{few})"
+    if estimate.unknown:
+        why = f": {estimate.reason}" if estimate.reason else ""
+        return f"{percent(estimate.value) if as_percent else number(estimate.value)} (not known{why})"
     factor, unit = (100, " %") if as_percent else (1, "")
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return percent(estimate.value) if as_percent else number(estimate.value)

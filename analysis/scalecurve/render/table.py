@@ -218,7 +218,8 @@ def _flat(row: Sequence[Cell], columns: Sequence[Column], write: Callable[[Cell]
         if not column.interval:
             flat.append(write(cell))
         elif isinstance(cell, Estimate):
-            flat += [write(cell.value), write(cell.low), write(cell.high)]
+            ends = (Mark.UNKNOWN, Mark.UNKNOWN) if cell.unknown else (cell.low, cell.high)
+            flat += [write(cell.value), *map(write, ends)]
         else:
             flat += [write(cell), write(None), write(None)]
     return flat
@@ -253,7 +254,7 @@ def _json_cell(cell: Cell) -> Any:
             "method": cell.method.value,
             "repetitions": cell.repetitions,
             "sessions": cell.sessions,
-        } | ({"reason": "so few and different repetitions carry no interval"} if cell.unknown else {})
+        } | ({"reason": cell.reason} if cell.unknown else {})
     if isinstance(cell, Mark):
         return cell.value
     if isinstance(cell, RefusedNumber):

@@ -206,7 +206,7 @@ def level_ratio(before: Sequence[float], after: Sequence[float], level: float = 
     value = math.exp(math.fsum(after) / len(after) - math.fsum(before) / len(before))
     fewest = min(len(before), len(after))
     if fewest < 2:
-        return Estimate(value, None, None, level, Method.UNKNOWN, fewest, fewest)
+        return Estimate.not_known(value, level, fewest, fewest, "one session")
     parts = [Spread(sum_of_squares(side) / (len(side) - 1) / len(side), len(side) - 1) for side in (before, after)]
     return positive(value, total(parts), level, Method.SESSIONS, fewest, fewest)
 

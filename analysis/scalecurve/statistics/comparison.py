@@ -236,7 +236,7 @@ def _judge(pair: Pair, level: float) -> tuple[Estimate, SpreadUsed]:
     by = across(pair.between, sides, shares, repeats, level)
     value = _rate(pair.after) / _rate(pair.before)
     if by.spread is None:
-        return Estimate(value, None, None, level, Method.UNKNOWN, repetitions, min(counts)), by
+        return Estimate.not_known(value, level, repetitions, min(counts), "the spread between sessions"), by
     return positive(value, by.spread, level, Method.SESSIONS, repetitions, min(counts)), by
 
 

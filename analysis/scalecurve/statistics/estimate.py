@@ -15,6 +15,7 @@ class Method(StrEnum):
 
     REPETITIONS = "t on repetition means"
     WELCH = "Welch t on repetition means"
+    POOLED = "t on repetition means, variance of the curve"
     PAIRED = "paired t on repetition means"
     WITHIN_RUN = "within-run only"
     SESSIONS = "t on session means"
@@ -23,15 +24,14 @@ class Method(StrEnum):
     DEFINITION = "exact by definition"
 
 
-LARGEST_FACTOR = 10.0
+LARGEST_FACTOR = 2.0
+"""An interval that spans more says that the number is not known, and no surface prints it."""
+LARGEST_PART = (LARGEST_FACTOR - 1) / (LARGEST_FACTOR + 1)
+"""The same of a difference of two times: its largest half width, as a part of the longer one."""
 
 
 def is_informative(low: float | None, high: float | None) -> bool:
-    """Whether an interval tells anything: both ends are finite, and a positive one spans at most a factor of ten.
-
-    An interval from 0.099 to 52,520,826 is a correct result of two repetitions that differ much, and says nothing but
-    that the number is not known.
-    """
+    """Whether an interval tells anything: both ends are finite, and a positive one spans ``LARGEST_FACTOR`` at most."""
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return False
     return low <= high <= LARGEST_FACTOR * low if low > 0 else low <= high
@@ -84,8 +84,8 @@ class Estimate:
     """A value with the interval that covers the truth in `level` of all experiments, in the unit of the value.
 
     `low` and `high` are None together where the data cannot give an interval: a single window (`NONE`), or so few and
-    different repetitions that it would say nothing (`UNKNOWN`). `repetitions` is the smallest number of repetitions
-    behind any side of the estimate, `sessions` the number of sessions that both sides have in common.
+    different repetitions that it would say nothing (`UNKNOWN`, for `reason`). `repetitions` is the smallest number of
+    repetitions behind any side of the estimate, `sessions` the number of sessions that both sides have in common.
     """
 
     value: float
@@ -95,6 +95,15 @@ class Estimate:
     method: Method
     repetitions: int
     sessions: int = 1
+    reason: str = ""
+
+    @classmethod
+    def not_known(cls, value: float, level: float, repetitions: int, sessions: int = 1, reason: str = "") -> Estimate:
+        """A value without an interval, for ``reason``; by default the repetitions are too few, or differ too much."""
+        if not reason:
+            units, noun = (sessions, "session") if sessions > 1 else (repetitions, "repetition")
+            reason = count(units, noun) + (" differ too much" if units > 2 else "")
+        return cls(value, None, None, level, Method.UNKNOWN, repetitions, sessions, reason)
 
     @property
     def unknown(self) -> bool:

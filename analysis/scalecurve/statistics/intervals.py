@@ -25,13 +25,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scalecurve.statistics.estimate import Estimate, Method, is_informative
+from scalecurve.statistics.estimate import LARGEST_PART, Estimate, Method, is_informative
 from scalecurve.statistics.kinds import two_kinds
 from scalecurve.statistics.spread import Point, Spread, larger, sessions_of, total, weighted_mean, within
 
 Scale = Callable[[float], float]
 Replicates = list[tuple[float, float]]
 LARGEST_LOG = 300.0
+NO_COMMON_SESSION = "no common session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +113,18 @@ def difference(minuend: Point, subtrahend: Point, level: float = 0.95, *, paired
     With `samples` counting steps this is a difference of step times: exposed communication is
     `difference(with_all_reduce, without_all_reduce, paired=True)`, both measured in alternated windows of the same
     trials. Intervals, marks and errors as in `ratio`, on the linear scale; one that reaches further to a side than the
-    longer of both times tells nothing.
+    third of the longer of both times (``LARGEST_PART``) tells nothing.
     """
     _check(level, minuend, subtrahend)
     minuend, subtrahend = _of_common_sessions(minuend, subtrahend)
     times = 1 / _rate(minuend), 1 / _rate(subtrahend)
     value = times[0] - times[1]
     spread, method, sessions = _two_point_spread(minuend, subtrahend, level, float, paired)
-    half = None if spread is None else spread.half_width(level)
-    if half is not None and half > max(times):
-        half, method = None, Method.UNKNOWN
+    repetitions, half = min(len(minuend), len(subtrahend)), None if spread is None else spread.half_width(level)
+    if method is Method.UNKNOWN or (half is not None and half > LARGEST_PART * max(times)):
+        return Estimate.not_known(value, level, repetitions, sessions, "" if sessions else NO_COMMON_SESSION)
     low, high = (None, None) if half is None else (value - half, value + half)
-    return Estimate(value, low, high, level, method, min(len(minuend), len(subtrahend)), sessions)
+    return Estimate(value, low, high, level, method, repetitions, sessions)
 
 
 def log_ratio(numerator: Point, denominator: Point, level: float = 0.95, *, paired: bool = False) -> LogRatio:
@@ -242,10 +243,12 @@ def positive(
     value: float, spread: Spread | None, level: float, method: Method, repetitions: int, sessions: int
 ) -> Estimate:
     """The estimate of a value whose log has `spread`; without an interval where that would tell nothing."""
+    if method is Method.UNKNOWN:
+        return Estimate.not_known(value, level, repetitions, sessions, NO_COMMON_SESSION)
     if spread is None or method is Method.NONE:
         return Estimate(value, None, None, level, method, repetitions, sessions)
     half = spread.half_width(level)
     low, high = (0.0, math.inf) if half > LARGEST_LOG else (value * math.exp(-half), value * math.exp(half))
     if not is_informative(low, high):
-        return Estimate(value, None, None, level, Method.UNKNOWN, repetitions, sessions)
+        return Estimate.not_known(value, level, repetitions, sessions)
     return Estimate(value, low, high, level, method, repetitions, sessions)

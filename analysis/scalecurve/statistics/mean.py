@@ -11,7 +11,8 @@ def mean(values: Sequence[float], level: float = 0.95, *, least: float = -math.i
     """Student's t on the values, its ends moved into [``least``, ``most``], which no value can leave (0 and 1).
 
     One value gives no interval. Equal values give one of no width: so few tell no more of how far they may be apart.
-    An interval from ``least`` to ``most``, or to ten times the mean without a ``most``, tells nothing: it is not known.
+    An interval of more than half of what lies between ``least`` and ``most``, or of a factor of two from ``least`` on
+    without a ``most``, tells nothing: it is not known.
     Raises ValueError for no value, one that is not finite or outside, or a level outside (0, 1).
     """
     if not values or not 0 < level < 1:
@@ -28,6 +29,7 @@ def mean(values: Sequence[float], level: float = 0.95, *, least: float = -math.i
     variance = math.fsum((value - centre) ** 2 for value in values) / (count - 1)
     half = student_quantile(count - 1, level) * math.sqrt(variance / count)
     low, high = max(least, centre - half), min(most, centre + half)
-    if low == least < high and high >= (LARGEST_FACTOR * centre if math.isinf(most) else most):
-        return Estimate(centre, None, None, level, Method.UNKNOWN, count)
+    wide = high - low > (most - least) / 2 if math.isfinite(most) else high - least > LARGEST_FACTOR * (low - least)
+    if wide:
+        return Estimate.not_known(centre, level, count)
     return Estimate(centre, low, high, level, Method.REPETITIONS, count)

@@ -262,7 +262,7 @@ def level_of(logs: Sequence[float], level: float = 1 - ALPHA) -> Estimate:
     count = len(logs)
     value = math.exp(math.fsum(logs) / count)
     if count < 2:
-        return Estimate(value, None, None, level, Method.UNKNOWN, count, count)
+        return Estimate.not_known(value, level, count, count, "one session")
     spread = Spread(sum_of_squares(logs) / (count - 1) / count, count - 1)
     return positive(value, spread, level, Method.SESSIONS, count, count)
 

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style, theme
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
+from scalecurve.statistics.estimate import is_informative
 from scalecurve_api.text import count
 from scalecurve_models.learning_curves.fit import PointLearningFit
 from scalecurve_models.optimus.depth import LeftOutDepth
@@ -93,7 +94,7 @@ def targets(findings: Findings) -> Drawing | None:
         heights += [seconds for _, seconds in known]
         if known:
             axes.plot(*zip(*known, strict=True), color=look.color, linestyle=look.line)
-        bars = [(n, low, high) for n, _, low, high in by_curve if low and high and math.isfinite(high)]
+        bars = [(n, low, high) for n, _, low, high in by_curve if low and high and is_informative(low, high)]
         heights += interval_bars(axes, bars, look.color)
     axis.workers_axis(axes, [point.point.workers for points in curves.values() for point in points])
     positive = [height for height in heights if height > 0]

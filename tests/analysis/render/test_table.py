@@ -61,25 +61,27 @@ def test_the_ends_of_an_interval_that_says_nothing_are_not_known():
     assert table.spelled() == [["not known", "not known"], ["1", "2"], ["–", "3"]]
     assert table.plain()["rows"][0] == {"low": "not known", "high": "not known"}
     assert table.frame()["low"].isna().tolist() == [True, False, True]
-    assert interval_ends(0.0, math.inf) == interval_ends(1.0, 10.1)
+    assert interval_ends(0.0, math.inf) == interval_ends(1.0, 2.01)
 
 
-def test_two_repetitions_that_differ_much_are_not_known_yet():
-    ends = (0.29, 2.39)
-    of_two, of_three = (Estimate(0.82, *ends, 0.95, Method.WELCH, repetitions) for repetitions in (2, 3))
-    assert spelling.interval(of_two, as_percent=True) == "82.0 % (not known yet: 2 repetitions)"
-    assert spelling.interval(of_three, as_percent=True) == "82.0 % (29.0–239.0)"
-    assert spelling.interval(Estimate(0.82, 0.5, 1.9, 0.95, Method.WELCH, 2)) == "0.820 (0.500–1.900)"
+def test_what_is_not_known_says_why():
+    of_two, of_three, of_sessions = (
+        Estimate.not_known(0.82, 0.95, repetitions, sessions) for repetitions, sessions in ((2, 1), (3, 1), (9, 3))
+    )
+    assert spelling.interval(of_two, as_percent=True) == "82.0 % (not known: 2 repetitions)"
+    assert spelling.interval(of_three) == "0.8200 (not known: 3 repetitions differ too much)"
+    assert of_sessions.reason == "3 sessions differ too much"
 
 
 def test_what_is_not_known_is_null_with_a_reason():
-    unknown = Estimate(2277.0, None, None, 0.95, Method.UNKNOWN, 2)
+    unknown = Estimate.not_known(2277.0, 0.95, 2)
     table = Table("t", "T", (Column("rate", "Rate", "number", interval=True),), ((unknown,), (ESTIMATE,)))
-    assert table.spelled()[0] == ["2,277 (not known yet: 2 repetitions)"]
+    assert table.spelled()[0] == ["2,277 (not known: 2 repetitions)"]
     first, second = (row["rate"] for row in table.plain()["rows"])
     assert (first["low"], first["high"]) == (None, None)
-    assert first["reason"] == "so few and different repetitions carry no interval"
+    assert first["reason"] == "2 repetitions"
     assert "reason" not in second
+    assert table.csv().splitlines()[1] == "2277.0,not known,not known"
 
 
 def test_no_title_or_heading_moves_a_cursor():

@@ -1,5 +1,6 @@
 """Intervals keep their coverage on points of known truth."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,13 @@ FIVE = (50,) * 5
 EQUAL = (FIVE,) * 3
 UNEQUAL = (FIVE, (50, 30, 20, 60), (80, 50, 20, 50, 40, 60))
 UNLIKE = (FIVE, (50,) * 2, (50,) * 3)
+
+
+def right(found, truth, least, most):
+    """Whether ``least`` or more say nothing wrong, and ``most`` or less hold the truth: few would, were all wide."""
+    found = list(found)
+    covered, unknown = (sum(each.covers(truth) for each in found), sum(each.unknown for each in found))
+    return least <= (covered + unknown) / len(found) and covered / len(found) <= most
 
 
 class TestCoverage:
@@ -44,8 +52,7 @@ class TestCoverage:
         )
         truth = point.throughput / baseline.throughput / 4
         pairs = zip(point.draws(DRAWS, seed=11), baseline.draws(DRAWS, seed=12), strict=True)
-        covered = sum(efficiency(at_four, at_one, 4, 1).covers(truth) for at_four, at_one in pairs)
-        assert 0.93 <= covered / DRAWS <= 0.97
+        assert right((efficiency(at_four, at_one, 4, 1) for at_four, at_one in pairs), truth, 0.93, 0.97)
 
     @pytest.mark.parametrize(("at_four", "at_one"), [(2, 2), (2, 3), (3, 2)])
     @pytest.mark.parametrize("inflation", [1, 10])
@@ -54,14 +61,12 @@ class TestCoverage:
         noisier = {"step_cv": 0.1 * inflation**0.5, "repetition_cv": 0.01 * inflation**0.5}
         point = replace(baseline, windows=(FIVE,) * at_four, **noisier)
         pairs = zip(point.draws(DRAWS, seed=13), baseline.draws(DRAWS, seed=14), strict=True)
-        covered = sum(ratio(first, second).covers(1.0) for first, second in pairs)
-        assert 0.905 <= covered / DRAWS <= 0.985
+        assert right((ratio(first, second) for first, second in pairs), 1.0, 0.905, 0.985)
 
     @pytest.mark.parametrize("repetitions", [2, 3, 5])
     def test_throughput_is_covered(self, repetitions):
         point = SyntheticPoint(windows=(FIVE,) * repetitions, autocorrelation=0.95)
-        covered = sum(throughput(draw).covers(point.throughput) for draw in point.draws(DRAWS, seed=21))
-        assert 0.93 <= covered / DRAWS <= 0.97
+        assert right(map(throughput, point.draws(DRAWS, seed=21)), point.throughput, 0.93, 0.97)
 
     def test_one_run_covers_its_own_throughput_when_windows_outlast_the_autocorrelation(self):
         point = SyntheticPoint(windows=(FIVE,), repetition_cv=0.0)
@@ -79,7 +84,7 @@ class TestCoverage:
             ]
             paired = difference(both[0], both[1], paired=True)
             covered += paired.covers(0.02)
-            widths.append((paired.half_width, difference(both[0], both[1]).half_width))
+            widths.append([each.half_width or math.inf for each in (paired, difference(both[0], both[1]))])
         assert 0.93 <= covered / DRAWS <= 0.97
         assert np.median([p for p, _ in widths]) < np.median([u for _, u in widths])
 

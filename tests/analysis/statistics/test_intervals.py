@@ -238,7 +238,14 @@ def test_importing_the_package_loads_no_numpy_and_the_intervals_no_scipy():
 @pytest.mark.parametrize(
     ("low", "high", "informative"),
     [
-        *((0.9, 1.1, True), (1.0, 1.0, True), (0.3, 2.9, True), (-0.1, 0.2, True), (0.0, 1.0, True)),
+        *(
+            (0.9, 1.1, True),
+            (1.0, 1.0, True),
+            (0.5, 1.0, True),
+            (0.5, 1.01, False),
+            (-0.1, 0.2, True),
+            (0.0, 1.0, True),
+        ),
         *((0.099, 52_520_826.0, False), (0.0, math.inf, False), (None, None, False), (math.nan, 1.0, False)),
     ],
 )

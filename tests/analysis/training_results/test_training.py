@@ -206,7 +206,9 @@ def test_an_interval_that_holds_everything_is_not_known():
     assert mean([0.0, 1.0], least=0, most=1).unknown
     assert mean([1.0, 100.0], least=0).unknown, "seconds: 50.5 (0 to 679)"
     assert not mean([0.0, 0.001], least=0, most=1).unknown, "an accuracy of at most 0.7 %"
-    assert not mean([40.0, 50.0], least=0).unknown
+    assert mean([0.3, 0.4, 0.7], least=0, most=1).unknown, "more than half of what an accuracy can be"
+    assert mean([40.0, 50.0], least=0).unknown, "seconds: 45 (0 to 109)"
+    assert not mean([44.0, 45.0], least=0).unknown
 
 
 def test_one_value_has_no_interval():

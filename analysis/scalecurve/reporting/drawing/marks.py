@@ -1,5 +1,6 @@
 """Marks that several plots share: intervals, levels, and the ideal lines, which return the heights that they drew."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ from matplotlib.axes import Axes
 
 from scalecurve.curves.results import PointResult, SeriesResult
 from scalecurve.reporting.theme import DASHED, FAINT, PAPER, Style
-from scalecurve.statistics.estimate import Estimate, is_informative
+from scalecurve.statistics.estimate import Estimate
 
 Value = Callable[[PointResult], Estimate | None]
 _UNCOUNTED = " {} are points that do not count: unproved, reported by the program, or impossible."
@@ -30,12 +31,12 @@ def interval_bars(
     alpha: float = 0.3,
     caps: bool = False,
 ) -> list[float]:
-    """Thick vertical lines for every (x, low, high) that says something; returns the heights that they reach.
+    """Thick vertical lines for every (x, low, high) that is known; returns the heights that they reach.
 
     With ``caps`` short lines across the ends show also an interval that is no taller than its mark.
     """
-    known = ((x, low, high) for x, low, high in bars if low is not None and high is not None and low < high)
-    drawn = [(x, low, high) for x, low, high in known if is_informative(low, high)]
+    known = [(x, low, high) for x, low, high in bars if low is not None and high is not None]
+    drawn = [(x, low, high) for x, low, high in known if low < high < math.inf]
     if drawn:
         axes.vlines(*zip(*drawn, strict=True), color=color, linewidth=width, alpha=alpha, zorder=2)
     if drawn and caps:

@@ -6,9 +6,9 @@ from scalecurve.reporting.drawing.marks import hollow_marks, interval_bars
 from scalecurve.reporting.theme import PAPER, style
 
 
-def test_an_interval_that_says_nothing_has_no_bar() -> None:
+def test_an_interval_that_is_not_known_has_no_bar() -> None:
     axes = Figure().add_subplot()
-    heights = interval_bars(axes, [(1, 0.9, 1.1), (2, 0.099, 52_520_826), (3, 0.0, float("inf"))], "black")
+    heights = interval_bars(axes, [(1, 0.9, 1.1), (2, None, None), (3, 0.0, float("inf"))], "black")
     assert heights == [0.9, 1.1]
     (bars,) = axes.collections
     assert len(bars.get_segments()) == 1  # type: ignore[attr-defined]  # vlines gives lines

@@ -38,7 +38,9 @@ class Noise:
     slow: tuple[float, float] = (0.05, 0.05)
     tails: Callable[[np.random.Generator, tuple[int, ...]], Array] = np.random.Generator.standard_normal
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> tuple[Array, NDArray[np.bool_]]:
+    def draw(
+        self, rng: np.random.Generator, shape: tuple[int, ...], sd: float | Array
+    ) -> tuple[Array, NDArray[np.bool_]]:
         """Relative times, and which are slow."""
         rest = self.tails(rng, shape)
         slow = rng.random(shape) < self.share

@@ -125,8 +125,8 @@ def coverage(curve: Curve, draws: int, seed: int) -> Coverage:
             hits[at] += found.covers(true)
             unknown[at] += found.unknown
         widths.append(largest.efficiency.half_width or math.inf)
-    shares = [100 * hit / (draws - without) for hit, without in zip(hits, unknown, strict=True)]
-    return Coverage(*shares, 100 * sorted(widths)[draws // 2] / truth, 100 * unknown[0] / draws)
+    efficiency, throughput = (100 * hit / (draws - without) for hit, without in zip(hits, unknown, strict=True))
+    return Coverage(efficiency, throughput, 100 * sorted(widths)[draws // 2] / truth, 100 * unknown[0] / draws)
 
 
 def _timed(record: TrialRecord, repetitions: Sequence[RepetitionTotals], curve: Curve) -> TrialRecord:

@@ -4,12 +4,13 @@ Numbers come from the windows over all ranks, never from a mean of rates or from
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.trial import Trial
 from scalecurve.statistics.estimate import RepetitionTotals
+from scalecurve.statistics.spread import Spread, pooled
 from scalecurve_api.planning.plan import baseline_of
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
@@ -23,10 +24,14 @@ LEAST_JOULES = 1e-6  # with less energy than this in a window, its counter is br
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """A point with its trials in the order of repetitions; only Succeeded ones count as measured."""
+    """A point with its trials in the order of repetitions; only Succeeded ones count as measured.
+
+    ``noise`` is the variance of a repetition of its curve, for the intervals of points with few of them.
+    """
 
     point: Point
     trials: tuple[Trial, ...]
+    noise: Spread | None = None
 
     @cached_property
     def good(self) -> tuple[TrialRecord, ...]:
@@ -178,4 +183,6 @@ def _series(label: str, name: str, points: Iterable[list[Trial]], spec: Experime
     measured.sort(key=lambda p: (p.point.workers, p.point.nodes))
     counts = [p.point.workers for p in measured]
     baseline = baseline_of(spec, counts) if spec else min(counts)
-    return MeasuredSeries(label, name, measured[0].point.mode, baseline, tuple(measured))
+    noise = pooled(p.samples for p in measured)
+    curve = tuple(replace(p, noise=noise) for p in measured)
+    return MeasuredSeries(label, name, curve[0].point.mode, baseline, curve)

@@ -168,7 +168,7 @@ def compare(
         for key in shared
     ]
     results = changes(pairs, level, threshold)
-    rates = [(throughput(first[key].samples, level), throughput(second[key].samples, level)) for key in shared]
+    rates = [[throughput(p.samples, level, p.noise) for p in (first[key], second[key])] for key in shared]
     return Comparison(
         before=before.label,
         after=after.label,

@@ -131,7 +131,7 @@ def _along(
                 first=first[0],
                 workers=workers,
                 rest=rest_shown,
-                throughput=throughput(point.samples, level),
+                throughput=throughput(point.samples, level, point.noise),
                 against=None if point is first[1] else less_one(ratio(point.samples, first[1].samples, level)),
                 verdict=verdict or ("fastest" if leads else "highest"),
             )

@@ -166,7 +166,7 @@ def _best(bundle: str, members: Sequence[MeasuredPoint], competes: Compared, lev
         point=best.point,
         rest=", ".join(f"{name}={spelled(value)}" for name, value in rest),
         members=(itself, *others),
-        throughput=throughput(best.samples, level),
+        throughput=throughput(best.samples, level, best.noise),
         over_replicas=less_one(ratio(best.samples, replicas.samples, level)) if replicas and over else None,
         runner_up=layout_of(rivals[0].point),
         lead=less_one(ratio(best.samples, rivals[0].samples, level)),

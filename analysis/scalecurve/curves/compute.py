@@ -108,10 +108,10 @@ def _series_result(series: MeasuredSeries, level: float, include_unproved: bool)
 
 
 def _points(series: MeasuredSeries, level: float) -> tuple[PointResult, ...]:
-    base, noise = series.base_point(), pooled(p.samples for p in series.points)
+    base, computing = series.base_point(), pooled(p.computing for p in series.points)
     results = []
     for measured in series.points:
-        result = _point_result(measured, base, series.baseline, level, noise)
+        result = _point_result(measured, base, series.baseline, level, computing)
         planned = measured.point.global_batch if series.sample_unit == "samples" else None
         off_plan = bool(planned and abs((result.effective_batch or planned) / planned - 1) > ROUNDING)
         imported = any(record.imported for record in measured.good)
@@ -121,13 +121,13 @@ def _points(series: MeasuredSeries, level: float) -> tuple[PointResult, ...]:
 
 
 def _point_result(
-    measured: MeasuredPoint, base: MeasuredPoint | None, baseline: int, level: float, noise: Spread | None
+    measured: MeasuredPoint, base: MeasuredPoint | None, baseline: int, level: float, computing: Spread | None
 ) -> PointResult:
     counts = TrialCounts.of(measured.trials)
     if not measured.timed:
         return PointResult(measured.point, counts)
+    noise, workers = measured.noise, measured.point.workers
     rate = throughput(measured.samples, level, noise)
-    workers = measured.point.workers
     split = _split(measured, level)
     summaries = [record.summary for record in measured.good if record.summary]
     anatomies = [anatomy_of(record) for record in measured.timed]
@@ -142,14 +142,16 @@ def _point_result(
         step_s=throughput(measured.steps, level, noise).reciprocal() if measured.steps else None,
         loader_s=median(waits) if waits else None,
         # Of one worker each it is the ratio, and exactly 1 for a point against itself.
-        speedup=None if base is None else efficiency(measured.samples, base.samples, 1, 1, level),
-        efficiency=None if base is None else efficiency(measured.samples, base.samples, workers, baseline, level),
+        speedup=None if base is None else efficiency(measured.samples, base.samples, 1, 1, level, noise),
+        efficiency=None
+        if base is None
+        else efficiency(measured.samples, base.samples, workers, baseline, level, noise),
         effective_batch=_work(measured.samples) / _work(measured.steps) if measured.steps else None,
         compute_s=split.compute_s,
         exposed_s=split.exposed_s,
         exposed_share=split.exposed_share,
         split_refused=split.refused,
-        computing=_computing(measured, base, baseline, level),
+        computing=_computing(measured, base, baseline, level, computing),
         plain_throughput=throughput(measured.plain, level) if measured.plain else None,
         busy=_busy(measured),
         mfu=utilization.mfu,
@@ -192,10 +194,12 @@ def _split(measured: MeasuredPoint, level: float) -> _Split:
     return _Split(alone, exposed, share)
 
 
-def _computing(measured: MeasuredPoint, base: MeasuredPoint | None, baseline: int, level: float) -> Estimate | None:
+def _computing(
+    measured: MeasuredPoint, base: MeasuredPoint | None, baseline: int, level: float, noise: Spread | None
+) -> Estimate | None:
     if base is None or base is measured or not measured.computing or not base.computing:
         return None
-    return efficiency(measured.computing, base.computing, measured.point.workers, baseline, level)
+    return efficiency(measured.computing, base.computing, measured.point.workers, baseline, level, noise)
 
 
 def _busy(measured: MeasuredPoint) -> float | None:

@@ -14,8 +14,9 @@ draws a case, skewed AR(1) steps; docs/explanation/statistics.md has the other n
 - Ratios are formed on the log scale (delta method), where noise that multiplies is symmetric and no interval is
   unbounded or negative, as Fieller's may be.
 
-Where coverage leaves 93-97 %: with 2 repetitions, 91.3 % (the other side has 3, and this one has many times its
-variance) to 97.7 % (2 against 2, equally noisy); 3 noisy repetitions against 5 quiet ones at variances 10:1 come to
+Where coverage leaves 93-97 %: with 2 repetitions and no curve to take their noise from, 91.3 % (the other side has 3,
+and this one has many times its variance) to 97.7 % (2 against 2, equally noisy); with one, where noise grows with the
+worker count; 3 noisy repetitions against 5 quiet ones at variances 10:1 come to
 93.4 %, or 92.5 % when steps are strongly autocorrelated and skewed, 3 against 10 to 92.8 %; one repetition a fifth as
 long as the other two gives about 91 % at 10:1. Within one run windows of 50 steps at a lag-1 correlation of 0.95
 cover that run's own mean in about 90 %. An interval is for one point, not for a whole curve at once.
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 
 from scalecurve.statistics.estimate import LARGEST_PART, Estimate, Method, is_informative
 from scalecurve.statistics.kinds import two_kinds
-from scalecurve.statistics.spread import Point, Spread, larger, sessions_of, total, weighted_mean, within
+from scalecurve.statistics.spread import Point, Spread, larger, of_two, sessions_of, total, weighted_mean, within
 
 Scale = Callable[[float], float]
 Replicates = list[tuple[float, float]]
@@ -66,23 +67,28 @@ def throughput(point: Point, level: float = 0.95, noise: Spread | None = None) -
         values = _by_session(point, [math.log(wall / samples) for samples, wall in groups])
         means = _session_totals(point)
         spread = larger(level, sessions, _spread(means), within(values, weights))
-    if noise and len(point) > 1:
+    if two := of_two(point, noise):
+        spread, method = two, Method.POOLED
+    elif noise and len(point) > 1:
         shared = Spread(noise.variance * math.fsum(w * w for w in _shares(groups)), noise.degrees)
         spread = larger(level, sessions, spread, shared)
     return positive(rate, spread, level, method, len(point), sessions)
 
 
-def ratio(numerator: Point, denominator: Point, level: float = 0.95, *, paired: bool = False) -> Estimate:
+def ratio(
+    numerator: Point, denominator: Point, level: float = 0.95, noise: Spread | None = None, *, paired: bool = False
+) -> Estimate:
     """Throughput of one point over that of another: speed-up when the denominator is the baseline.
 
-    Two independent points of one session: Welch's t on log seconds per sample. Of several: t on the log ratios of the
+    Two independent points of one session: Welch's t on log seconds per sample, and for a side of two repetitions the
+    `noise` of the curve that both are of (`spread.of_two`). Of several: t on the log ratios of the
     sessions that measured both; without such a session nothing is known. `paired=True` is for two measurements made in
     the same trials (windows with and without the all-reduce): repetition i of one belongs to repetition i of the
     other, and what they share cancels. Where either side has one repetition only, the interval is within-run only.
     Raises ValueError as `throughput` does, and for paired points of different numbers of repetitions.
     """
     _check(level, numerator, denominator)
-    log_value = log_ratio(numerator, denominator, level, paired=paired)
+    log_value = log_ratio(numerator, denominator, level, noise, paired=paired)
     first, second = _of_common_sessions(numerator, denominator)
     return positive(
         _rate(first) / _rate(second),
@@ -94,7 +100,14 @@ def ratio(numerator: Point, denominator: Point, level: float = 0.95, *, paired: 
     )
 
 
-def efficiency(point: Point, baseline: Point, workers: int, baseline_workers: int, level: float = 0.95) -> Estimate:
+def efficiency(
+    point: Point,
+    baseline: Point,
+    workers: int,
+    baseline_workers: int,
+    level: float = 0.95,
+    noise: Spread | None = None,
+) -> Estimate:
     """E(N) = T(N)/T(N0) · N0/N, for strong and weak scaling alike; values above 1 are left as they are.
 
     A point measured against itself (the same object) is 1 by definition, without uncertainty.
@@ -104,7 +117,7 @@ def efficiency(point: Point, baseline: Point, workers: int, baseline_workers: in
     if point is baseline and workers == baseline_workers:
         _check(level, point)
         return Estimate(1.0, 1.0, 1.0, level, Method.DEFINITION, len(point))
-    return ratio(point, baseline, level).scaled(baseline_workers / workers)
+    return ratio(point, baseline, level, noise).scaled(baseline_workers / workers)
 
 
 def difference(minuend: Point, subtrahend: Point, level: float = 0.95, *, paired: bool = False) -> Estimate:
@@ -127,10 +140,12 @@ def difference(minuend: Point, subtrahend: Point, level: float = 0.95, *, paired
     return Estimate(value, low, high, level, method, repetitions, sessions)
 
 
-def log_ratio(numerator: Point, denominator: Point, level: float = 0.95, *, paired: bool = False) -> LogRatio:
+def log_ratio(
+    numerator: Point, denominator: Point, level: float = 0.95, noise: Spread | None = None, *, paired: bool = False
+) -> LogRatio:
     """The log of the ratio of two throughputs with its spread, for tests of change."""
     first, second = _of_common_sessions(numerator, denominator)
-    spread, method, sessions = _two_point_spread(first, second, level, math.log, paired)
+    spread, method, sessions = _two_point_spread(first, second, level, math.log, paired, noise)
     value = math.log(_rate(first)) - math.log(_rate(second))
     return LogRatio(value, spread, method, min(len(first), len(second)), sessions)
 
@@ -164,7 +179,7 @@ def _replicates(point: Point, across: Method) -> tuple[Replicates, Method]:
 
 
 def _two_point_spread(
-    first: Point, second: Point, level: float, scale: Scale, paired: bool
+    first: Point, second: Point, level: float, scale: Scale, paired: bool, noise: Spread | None = None
 ) -> tuple[Spread | None, Method, int]:
     """The spread of scale(seconds per sample) of one point minus that of the other, and over how many sessions."""
     if paired and len(first) != len(second):
@@ -187,8 +202,12 @@ def _two_point_spread(
         return larger(level, len(sessions), between, inside), Method.SESSIONS, len(sessions)
     if paired and len(groups_first) == len(groups_second):
         return _paired_spread(groups_first, groups_second, scale), method, 1
-    parts = [part for part in (_spread(groups_first, scale), _spread(groups_second, scale)) if part]
-    return total(parts), method, 1
+    of_curve = [of_two(point, noise) if method is Method.WELCH else None for point in (first, second)]
+    if noise and all(of_curve):  # one estimate, used twice
+        return Spread(math.fsum(part.variance for part in of_curve if part), noise.degrees), Method.POOLED, 1
+    alone = (_spread(groups_first, scale), _spread(groups_second, scale))
+    parts = [part for part in (two or own for two, own in zip(of_curve, alone, strict=True)) if part]
+    return total(parts), Method.POOLED if any(of_curve) else method, 1
 
 
 def _within_sessions(first: Point, second: Point, scale: Scale, paired: bool) -> Spread | None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from scalecurve.statistics.estimate import RepetitionTotals
 
 Point = Sequence[RepetitionTotals]
+LEAST_DEGREES = 3  # of a curve's variance that stands in for that of two repetitions
 THREE_SESSIONS_LIMIT = 0.83
 """The variance of three session means is used unless it is below this share of the repetitions'. The largest limit that
 covers 93.5 % of normal noise or more whatever sessions add, by quadrature (`benchmarks/interval_limits.py`)."""
@@ -61,6 +62,25 @@ def pooled(points: Iterable[Point]) -> Spread | None:
             squares += sum_of_squares(logs)
             degrees += len(logs) - 1
     return Spread(squares / degrees, degrees) if degrees else None
+
+
+def of_two(point: Point, noise: Spread | None) -> Spread | None:
+    """The variance of the mean log time of two repetitions of one session, by what their curve knows.
+
+    Two repetitions have one degree of freedom, and Student's quantile of 12.7. `noise` is that of one repetition as
+    `pooled` finds it over the curve, this point included. The larger of both variances counts, on the curve's degrees
+    of freedom. None for other points, for a curve of fewer than `LEAST_DEGREES`, and for a point that is noisier than
+    the others explain (F test at 1 %): then only its own repetitions tell.
+    """
+    if len(point) != 2 or noise is None or noise.degrees < LEAST_DEGREES or len(sessions_of(point)) != 1:
+        return None
+    own = sum_of_squares([math.log(r.total_wall_s / r.total_samples) for r in point])
+    others = max(0.0, noise.variance * noise.degrees - own) / (noise.degrees - 1)
+    if own > others * student_quantile(noise.degrees - 1, 0.99) ** 2:
+        return None
+    samples = [repetition.total_samples for repetition in point]
+    squares = math.fsum(part * part for part in samples) / math.fsum(samples) ** 2
+    return Spread(max(own, noise.variance) * squares, noise.degrees)
 
 
 def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> Spread:

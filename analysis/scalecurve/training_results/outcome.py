@@ -95,7 +95,7 @@ class PointTraining:
 
     @property
     def throughput(self) -> Estimate | None:
-        return throughput(self.measured.samples, self.level) if self.measured.timed else None
+        return throughput(self.measured.samples, self.level, self.measured.noise) if self.measured.timed else None
 
     def _share(self, values: Sequence[float]) -> Estimate:
         return mean(values, self.level, least=0, most=1)

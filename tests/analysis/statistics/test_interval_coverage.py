@@ -8,7 +8,8 @@ import pytest
 
 from scalecurve.statistics.estimate import RepetitionTotals
 from scalecurve.statistics.intervals import difference, efficiency, ratio, throughput
-from scalecurve.statistics.spread import THREE_SESSIONS_LIMIT, Spread, larger
+from scalecurve.statistics.spread import THREE_SESSIONS_LIMIT, Spread, larger, pooled
+from tests.analysis.points_by_hand import point_of
 from tests.analysis.synthetic_points import SyntheticPoint
 
 DRAWS = 2000
@@ -92,6 +93,22 @@ class TestCoverage:
         point, draws = SyntheticPoint(), 1000
         covered = sum(throughput(draw, level=0.8).covers(point.throughput) for draw in point.draws(draws, seed=51))
         assert 0.76 <= covered / draws <= 0.84
+
+
+class TestTwoRepetitions:
+    @pytest.mark.parametrize("points", [3, 5])
+    def test_the_noise_of_the_curve_covers_as_much_with_half_the_width(self, points):
+        rng, curves, alone = np.random.default_rng(16), [], []
+        for _ in range(DRAWS):
+            curve = [point_of(*walls) for walls in np.exp(0.01 * rng.standard_normal((points, 2)))]
+            noise = pooled(curve)
+            curves.append((throughput(curve[-1], noise=noise), efficiency(curve[-1], curve[0], 1, 1, noise=noise)))
+            alone.append(efficiency(curve[-1], curve[0], 1, 1))
+        rates, ratios = zip(*curves, strict=True)
+        assert right(rates, 100, 0.93, 0.97)
+        assert right(ratios, 1, 0.93, 0.97)
+        widths = [np.median([each.half_width or math.inf for each in found]) for found in (ratios, alone)]
+        assert widths[0] < 0.6 * widths[1]
 
 
 class TestThreeSessions:

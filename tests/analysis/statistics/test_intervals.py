@@ -181,6 +181,47 @@ class TestSessions:
         assert pooled([point_of(1.0)]) is None
 
 
+class TestTwoRepetitions:
+    curve = (point_of(1.0, 1.01), point_of(0.52, 0.51), point_of(0.27, 0.274))
+
+    def test_they_take_the_larger_variance_of_point_and_curve_on_the_curves_degrees(self):
+        noise = pooled(self.curve)
+        assert noise.degrees == 3
+        for point in self.curve:
+            own = np.var(np.log([r.total_wall_s for r in point]), ddof=1)
+            half = stats.t.ppf(0.975, 3) * math.sqrt(max(own, noise.variance) / 2)
+            found = throughput(point, noise=noise)
+            assert (found.method, found.repetitions) == (Method.POOLED, 2)
+            assert math.log(found.high / found.low) == pytest.approx(2 * half)
+
+    def test_both_sides_of_a_ratio_share_one_estimate_and_its_degrees(self):
+        noise, (base, *_, last) = pooled(self.curve), self.curve
+        variances = [max(noise.variance, np.var(np.log([r.total_wall_s for r in p]), ddof=1)) for p in (base, last)]
+        found = efficiency(last, base, 4, 1, noise=noise)
+        half = stats.t.ppf(0.975, 3) * math.sqrt(sum(variances) / 2)
+        assert found.method is Method.POOLED
+        assert math.log(found.high / found.low) == pytest.approx(2 * half)
+
+    def test_three_repetitions_keep_their_own_variance(self):
+        three = point_of(1.0, 1.01, 0.99)
+        noise = pooled([three, *self.curve])
+        assert ratio(three, point_of(2.0, 2.1, 2.2), noise=noise).method is Method.WELCH
+        assert ratio(three, self.curve[0], noise=noise).method is Method.POOLED
+
+    def test_a_point_that_the_others_do_not_explain_stands_alone(self):
+        wild = point_of(0.25, 0.35)
+        noise = pooled([*self.curve, wild])
+        assert throughput(wild, noise=noise).unknown
+        assert efficiency(wild, self.curve[0], 4, 1, noise=noise).reason == "2 repetitions"
+
+    def test_two_points_do_not_know_enough(self):
+        noise = pooled(self.curve[:2])
+        assert noise.degrees == 2
+        assert efficiency(self.curve[1], self.curve[0], 2, 1, noise=noise) == efficiency(
+            self.curve[1], self.curve[0], 2, 1
+        )
+
+
 class TestBadInput:
     @pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
     @pytest.mark.parametrize("field", ["samples", "wall_s"])

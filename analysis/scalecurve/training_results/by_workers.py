@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
 from scalecurve.render.table import Cell, Column, Table, experiment_column
-from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.estimate import Estimate, Method, is_informative
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results.convergence import TOLERANCE, WIDTH, settled
 from scalecurve.training_results.extrapolation import LEAST_COUNTS, Extrapolated, extrapolate
@@ -112,7 +112,10 @@ def _estimate(extrapolated: Extrapolated, points: Sequence[PointTraining]) -> Es
     if extrapolated.value is None:
         return None
     least = min(len(p.runs) for p in points)
-    return Estimate(extrapolated.value, extrapolated.low, extrapolated.high, points[0].level, Method.REPETITIONS, least)
+    low, high, level = extrapolated.low, extrapolated.high, points[0].level
+    if not is_informative(low, high):
+        return Estimate.not_known(extrapolated.value, level, least)
+    return Estimate(extrapolated.value, low, high, level, Method.REPETITIONS, least)
 
 
 _QUANTITIES: tuple[tuple[str, Callable[[PointTraining], Sequence[float]], bool], ...] = (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from scalecurve.render.table import Cell, Column, Table, experiment_column, table_of
-from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.estimate import Estimate, Method, is_informative
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results.outcome import PointTraining
 from scalecurve_api.record.rank import DatasetFacts, LabelFacts, NoiseScaleRow
@@ -176,6 +176,8 @@ def noise_by_epoch(p: PointTraining) -> dict[int, list[NoiseScaleRow]]:
 def known_scale(p: PointTraining, rows: Sequence[NoiseScaleRow]) -> Estimate | None:
     """The mean over repetitions if all have it: those without are the noisiest."""
     if len(rows) == 1 and rows[0].simple is not None and rows[0].simple_low is not None:
+        if not is_informative(rows[0].simple_low, rows[0].simple_high):
+            return Estimate.not_known(rows[0].simple, 0.95, 1)
         return Estimate(rows[0].simple, rows[0].simple_low, rows[0].simple_high, 0.95, Method.WITHIN_RUN, 1)
     scales = [row.simple for row in rows if row.simple is not None]
     return mean(scales, p.level, least=0) if scales and len(scales) == len(rows) else None

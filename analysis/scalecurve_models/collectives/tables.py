@@ -75,7 +75,7 @@ def _models(comparisons: Sequence[CollectiveComparison]) -> Table:
         (
             *(compared.series, judged.fit.algorithm.name, len(judged.fit.regimes)),
             *(judged.small_error, judged.large_error, judged.ranks_error),
-            *(judged is compared.best, judged.fit.algorithm.equation),
+            *(judged is compared.best and not compared.note, judged.fit.algorithm.equation),
         )
         for compared in comparisons
         for judged in compared.algorithms

@@ -69,6 +69,7 @@ class ModelCurve:
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
     best: bool
+    leads: bool
 
 
 @dataclass(frozen=True)
@@ -188,5 +189,6 @@ def _curve(model: SeriesModel, prediction: SeriesPrediction, counts: Sequence[in
         throughput=tuple(each.value for each in predictions),
         low=tuple(each.low for each in predictions),
         high=tuple(each.high for each in predictions),
-        best=prediction.best is not None and model.name == prediction.best.name,
+        best=model is prediction.best,
+        leads=model in prediction.leading,
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from scalecurve_api.text import count
 from scalecurve_models.fitting.least_squares import FitError, Parameter, Prediction, largest_absolute, mean_absolute
 from scalecurve_models.fitting.observations import ObservedPoint, ObservedSeries
+from scalecurve_models.fitting.separability import leading, not_separable
 from scalecurve_models.goodput.overlap import StepTime, fit_overlap
 from scalecurve_models.laws.cross_validation import compare_laws
 from scalecurve_models.optimus.speed import EQUATIONS, fit_speed
@@ -63,15 +64,26 @@ class SeriesModel:
 
 @dataclass(frozen=True)
 class SeriesPrediction:
-    """All models on one curve; ``best`` has the lowest left-out error, None where no fit could be tested.
+    """All models on one curve; ``leading`` are those of the lowest left-out errors (``fitting.separability``).
 
-    ``series`` has all measured points, ``fitted_to`` those used for fitting: fewer with ``hold_out``.
+    It is empty where no fit could be tested, and ``best`` is None unless it is one model. ``series`` has all measured
+    points, ``fitted_to`` those used for fitting: fewer with ``hold_out``.
     """
 
     series: ObservedSeries
     fitted_to: ObservedSeries
     models: tuple[SeriesModel, ...]
-    best: SeriesModel | None
+    leading: tuple[SeriesModel, ...] = ()
+
+    @property
+    def best(self) -> SeriesModel | None:
+        return self.leading[0] if len(self.leading) == 1 else None
+
+    @property
+    def best_in_words(self) -> str | None:
+        """Its name, or those that are not separable."""
+        names = [model.name for model in self.leading]
+        return not_separable(names) if len(names) > 1 else names[0] if names else None
 
 
 ExtraModels = Callable[[Sequence[ObservedSeries]], Callable[[ObservedSeries], Sequence[SeriesModel]]]
@@ -100,17 +112,17 @@ def predict_series(
         by_step = [on_curve(fitted, full) for on_curve in step_models]
         if fitted.points:
             models = (*_laws(fitted), *by_step, *others(fitted))
-            out.append(SeriesPrediction(full, fitted, models, _best(models)))
+            out.append(SeriesPrediction(full, fitted, models, _leading(models)))
         else:
-            out.append(SeriesPrediction(full, fitted, tuple(by_step), None))
+            out.append(SeriesPrediction(full, fitted, tuple(by_step)))
     return tuple(out)
 
 
-def _best(models: Sequence[SeriesModel]) -> SeriesModel | None:
+def _leading(models: Sequence[SeriesModel]) -> tuple[SeriesModel, ...]:
     tested = [model for model in models if model.held_out_mean is not None]
     if len(tested) == 1 and not tested[0].parameters:
-        return None  # linear speed-up, tested alone: nothing to compare it with
-    return min(tested, key=lambda m: (round(m.held_out_mean or 0.0, 12), len(m.parameters)), default=None)
+        return ()  # linear speed-up, tested alone: nothing to compare it with
+    return leading(tested, lambda model: {workers: model.error(workers) for workers in model.left_out or ()})
 
 
 def _laws(series: ObservedSeries) -> list[SeriesModel]:

@@ -18,6 +18,7 @@ from scalecurve_models.comparison.compare_models import (
 from scalecurve_models.comparison.series_models import ExtraModels
 from scalecurve_models.fitting.least_squares import FitError, Parameter
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
+from scalecurve_models.fitting.separability import RULE
 from scalecurve_models.laws.extrapolation import Extrapolation, extrapolate, extrapolation_table
 from scalecurve_models.laws.normal_form import CurvePoint
 
@@ -110,13 +111,13 @@ def _predicted(comparisons: Sequence[SeriesComparison], every_model: bool) -> Ta
         # Models without a prediction are in the other tables, with the reason.
         if (every_model and (row.predicted is not None or row.how == NOT_MEASURED))
         or row.how == BASELINE
-        or (each.prediction.best is not None and row.model == each.prediction.best.name)
+        or row.model in {model.name for model in each.prediction.leading}
     ]
     notes = ["A left-out point is predicted by a fit to all others."]
     if any(row.low is not None or row.high is not None for each in comparisons for row in each.rows):
         notes.append("95 % intervals are for a new run.")
     if not every_model:
-        notes.append("Only the best model of each curve is shown, with the lowest mean error at left-out points.")
+        notes.append("Only the best model of each curve is shown, or those that are not separable.")
     return Table("predicted", "Predicted vs. measured", columns, tuple(rows), tuple(notes))
 
 
@@ -149,7 +150,7 @@ def _errors(comparisons: Sequence[SeriesComparison]) -> Table:
     )
     rows = []
     for each in comparisons:
-        best = each.prediction.best.name if each.prediction.best else None
+        best = each.prediction.best_in_words
         for workers, measured in each.measured:
             errors = {row.model: row.error for row in each.rows if row.workers == workers}
             rows.append((*_place(each, workers), measured, *(errors.get(name) for name in names), best))
@@ -168,8 +169,7 @@ def models_table(rows: Sequence[tuple[Cell, ...]], *, notes: Sequence[str] = (),
         Column("best", "Best", "flag"),
         *columns_of("text", note="Note", equation="Equation"),
     )
-    best = "The best model has the lowest mean error at left-out points; errors in sample do not count."
-    return Table("models", "Models and their errors", columns, tuple(rows), (best, *notes))
+    return Table("models", "Models and their errors", columns, tuple(rows), (RULE, *notes))
 
 
 def _models(comparisons: Sequence[SeriesComparison]) -> Table:
@@ -186,6 +186,8 @@ def _models(comparisons: Sequence[SeriesComparison]) -> Table:
                     *(best is not None and model.name == best.name, note or None, model.equation),
                 )
             )
+        if len(each.prediction.leading) > 1:
+            notes.append(f"{each.series.name}: {each.prediction.best_in_words}.")
         counts = each.prediction.fitted_to.workers
         if len(counts) == 2:
             result = "the best model says little about other counts" if best else "no model is called the best"

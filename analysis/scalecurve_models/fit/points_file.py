@@ -25,6 +25,7 @@ from scalecurve_models.comparison.tables import models_table
 from scalecurve_models.fit.predict_points import csv_rows
 from scalecurve_models.fitting.least_squares import FitError, largest_absolute, mean_absolute
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
+from scalecurve_models.fitting.separability import not_separable
 from scalecurve_models.laws.cross_validation import LawComparison, compare_laws
 from scalecurve_models.laws.extrapolation import extrapolate, merged
 from scalecurve_models.laws.normal_form import CurvePoint
@@ -129,6 +130,7 @@ def _scaling(points: Points) -> tuple[Table, ...]:
     predicted: list[tuple[Cell, ...]] = []
     models: list[tuple[Cell, ...]] = []
     parameters: list[tuple[Cell, ...]] = []
+    notes: list[str] = []
     measured = {_integer(row["workers"]) for rows in points.series.values() for row in rows}
     if unknown := sorted(points.hold_out - measured):
         known = ", ".join(map(str, sorted(measured)))
@@ -145,6 +147,9 @@ def _scaling(points: Points) -> tuple[Table, ...]:
             counts, rates = [_integer(row["workers"]) for row in kept], [row["throughput"] for row in kept]
             compared = compare_laws(counts, rates, mode=Mode(text))
             predicted += _held_out(name, rows, points.hold_out, compared)
+        if len(compared.leading) > 1:
+            tied = not_separable([law.form.name for law in compared.leading])
+            notes.append(f"{name}: {tied}." if name else f"{tied.capitalize()}.")
         for judged in compared.laws:
             best = compared.best is judged
             errors = judged.in_sample_mean, judged.held_out_mean, judged.held_out_largest, judged.farthest
@@ -155,7 +160,7 @@ def _scaling(points: Points) -> tuple[Table, ...]:
                 predicted.append((name, left.workers, judged.form.name, left.measured, left.predicted, left.error))
     return (
         _predicted((Column("workers", "Workers", "count"), Column("model", "Model")), "Throughput", predicted),
-        models_table(models, farthest=True),
+        models_table(models, notes=notes, farthest=True),
         _parameter_table(parameters),
     )
 

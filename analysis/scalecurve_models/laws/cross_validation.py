@@ -7,6 +7,7 @@ import numpy as np
 
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.fitting.least_squares import FitError, largest_absolute, mean_absolute
+from scalecurve_models.fitting.separability import leading
 from scalecurve_models.laws.definitions import ScalingLaw, laws_of
 from scalecurve_models.laws.law_fit import LawFit, fit_law
 
@@ -54,10 +55,14 @@ class CrossValidatedLaw:
 
 @dataclass(frozen=True)
 class LawComparison:
-    """All laws on one curve; ``best`` has the lowest left-out error (with fewer parameters on a tie)."""
+    """All laws on one curve; ``leading`` are those of the lowest left-out errors (``fitting.separability``)."""
 
     laws: tuple[CrossValidatedLaw, ...]
-    best: CrossValidatedLaw | None
+    leading: tuple[CrossValidatedLaw, ...]
+
+    @property
+    def best(self) -> CrossValidatedLaw | None:
+        return self.leading[0] if len(self.leading) == 1 else None
 
     def law(self, name: str) -> CrossValidatedLaw:
         return next(judged for judged in self.laws if judged.form.name == name)
@@ -73,9 +78,7 @@ def compare_laws(
     baseline that was not measured.
     """
     laws = tuple(_judge(form, workers, throughput, baseline) for form in laws_of(mode))
-    tested = [law for law in laws if law.held_out_mean is not None]
-    best = min(tested, key=lambda j: (round(j.held_out_mean or 0.0, 12), len(j.form.symbols)), default=None)
-    return LawComparison(laws, best)
+    return LawComparison(laws, leading(laws, lambda law: {point.workers: point.error for point in law.held_out}))
 
 
 def leave_one_out(

@@ -43,7 +43,7 @@ class ModelResults:
     @property
     def shown(self) -> tuple[SeriesComparison, ...]:
         """The same, or none where no model could be tested on any of them."""
-        return self.judged if any(each.prediction.best for each in self.judged) else ()
+        return self.judged if any(each.prediction.leading for each in self.judged) else ()
 
     def comparison_tables(self) -> tuple[Table, ...]:
         tables = comparison_tables(self.shown)

@@ -30,7 +30,7 @@ _MOST_EFFICIENCY = 1.6
 _DODGE = 0.05
 _BLIND = (
     "Dots are measured. Hollow marks are predictions of a point by a fit without it; lines are fits to all points. The "
-    "thick line is the model with the lowest error at left-out points; its band is for a new run."
+    "thick line is the best model, its band for a new run; where models are not separable there is none."
 )
 _WIDTHS = (2.4, 1.1)  # of own curves, and of those of others
 _PUBLISHED = (
@@ -151,8 +151,9 @@ def _panel(axes: Axes, comparison: SeriesComparison, looks: dict[str, Style]) ->
         known = [(n, share(n, rate)) for n, rate in zip(curve.workers, curve.throughput, strict=True) if n <= last]
         width = 2.4 if curve.best else 1.0
         axes.plot(*zip(*known, strict=True), color=look.color, linestyle=look.line, linewidth=width, zorder=2)
-        if curve.best:
+        if curve.leads:
             heights += [y for _, y in known]
+        if curve.best:
             _band(axes, curve, share, look)
         shift = 2 ** (_DODGE * (order - (len(looks) - 1) / 2))
         blind = [

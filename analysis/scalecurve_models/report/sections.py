@@ -4,14 +4,14 @@ from scalecurve.curves.compute import believable
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body, section
 from scalecurve_models.comparison.factors import factor_table
+from scalecurve_models.fitting.separability import RULE
 from scalecurve_models.report.beside_paleo import paleo_body
 from scalecurve_models.report.model_results import model_results
 
 _UNTESTED = "No model could be tested; that needs one more worker count. scalecurve fit shows the fits."
 _PREDICTION_METHOD = (
-    "Each measured point is predicted by a fit without it; the best model of a curve has the lowest mean error at "
-    "left-out points. Run time and cost follow from the predicted throughput. Parameters that are not identifiable "
-    "have no value, and a note says why."
+    f"Each measured point is predicted by a fit without it. {RULE} Run time and cost follow from the predicted "
+    "throughput. Parameters that are not identifiable have no value, and a note says why."
 )
 _PUBLISHED_METHOD = (
     "Published curves are figures printed by others for the same network; none was measured or verified here."

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from scalecurve.bundle.open import Bundle
+from scalecurve.render.formatting import percent
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.step_program import StepProgram
@@ -102,6 +103,7 @@ def _run_exchanges(
 
 
 MOST_POINTS = 200
+ROUNDING = 1e-6
 OVERLAP = "exchanges overlap with computing as the strategy orders them, and slow it down by nothing"
 
 
@@ -212,6 +214,11 @@ def _projected(
     whole = (trial.point.global_batch or 0) if trial.point.mode is Mode.strong else batch
     alone = worker.seconds.get(whole)
     efficiency = None if alone is None else throughput / trial.point.workers / (whole * items / alone)
+    if trial.point.mode is Mode.weak and efficiency is not None and efficiency > 1 + ROUNDING:
+        raise FitError(
+            f"weak scaling at {percent(efficiency)}: a worker that updates a shard of the parameters has less work "
+            "than the measured one, and small steps wait for the host, which no projection has: measure two workers"
+        )
     memory, memory_how = _memory(program, reference, worker, batch)
     lines = [how, balance.source, *links.assumptions(program.exchanges), OVERLAP]
     if reference.strategy != program.strategy:

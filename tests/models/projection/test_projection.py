@@ -78,6 +78,21 @@ def test_what_outlasts_the_work_adds_to_the_measured_step(measured: Callable[...
     assert found.memory_bytes == 15  # 10 recorded at both counts, and 5 that one worker took beside them
 
 
+def test_more_than_perfect_weak_scaling_is_refused(
+    measured: Callable[..., Bundle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FSDP's workers update a shard each; projected at 110.6 %, four H100s took 44 % longer a step than that."""
+
+    def record_steps(trials: Sequence[TrialSpec]) -> list[StepProgram | str]:
+        of_shard = program([(3, []), (0.5, []), (0, [0])], [(GB, 0)], 8)
+        return [ALONE if trial.point.workers == 1 else of_shard for trial in trials]
+
+    monkeypatch.setattr(projection, "record_steps", record_steps)
+    found = one(measured(), placement={"workersPerNode": 8})
+    assert found.refused.startswith("weak scaling at 108.1 %: a worker that updates a shard")
+    assert (found.throughput, found.efficiency, found.replayed) == (None, None, None)
+
+
 def test_the_placement_changes_the_link(measured: Callable[..., Bundle]):
     found = one(measured(), placement={"workersPerNode": 8})
     assert found.replayed is not None

@@ -12,6 +12,7 @@ from dataclasses import replace
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.compute import believable, scaling, set_aside_note
 from scalecurve.render import formatting
+from scalecurve.statistics.estimate import Estimate
 from scalecurve.training_results import training
 from scalecurve.training_results.critical_batch import SeriesCriticalBatch, critical_batches
 from scalecurve_api.spec.experiment import Cost
@@ -88,7 +89,9 @@ def recommend(
             found = _optimize(
                 comparison, candidates, objective.title or comparison.cost_basis.title, deadline_s, budget
             )
-            series.append(_unrepeated(found) if any(e.repetitions == 1 for e in estimates.values()) else found)
+            found = _unrepeated(found) if any(e.repetitions == 1 for e in estimates.values()) else found
+            held = _sessions(estimates.values())
+            series.append(replace(found, optima=tuple(replace(each, sessions=held) for each in found.optima)))
     notes = [*_notes(series, learning, noise_scale, values), *idle_worker_notes(comparisons, workers)]
     return Recommendation(bundle.label, tuple(series), tuple(notes), values)
 
@@ -124,6 +127,12 @@ def _optimize(
     return SeriesCandidates(name, scope, currency, candidates, optima)
 
 
+def _sessions(estimates: Collection[Estimate]) -> str:
+    """What the probabilities hold for: another day, or another machine, may differ by more than repetitions do."""
+    fewest = min((estimate.sessions for estimate in estimates), default=1)
+    return "in this session" if fewest <= 1 else f"over {count(fewest, 'session')}"
+
+
 def _unrepeated(series: SeriesCandidates) -> SeriesCandidates:
     """With a single run of a point, the probabilities reflect only how steady that run was."""
     note = "one repetition only, so run-to-run variation is unknown"
@@ -139,7 +148,8 @@ def _notes(
 ) -> list[str]:
     notes = [
         "Probability is the share of simulations in which a count wins; simulations sample the uncertainty of the "
-        "measurements and the models. No more than the 95 % of their intervals is claimed."
+        "measurements and the models, not that between sessions unless several were measured. No more than the 95 % of "
+        "their intervals is claimed."
     ]
     if any(each.currency == "worker-hours" for each in series):
         notes.append("No price is known, so cost is in worker-hours; set cost.perWorkerHour or --per-worker-hour.")

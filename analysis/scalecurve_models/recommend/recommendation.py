@@ -21,7 +21,8 @@ class Optimum:
     """The count with the lowest median for one goal on one curve, and the share of simulations in which it wins.
 
     ``others`` are the further counts needed to cover the winner of 95 % of the simulations; ``caveat`` says what would
-    separate them. ``workers`` is None where no count qualifies, and ``caveat`` says why.
+    separate them. ``workers`` is None where no count qualifies, and ``caveat`` says why. ``sessions`` is what the
+    probability holds for: "in this session", or "over 3 sessions".
     """
 
     series: str
@@ -31,6 +32,7 @@ class Optimum:
     workers: int | None = None
     probability: float | None = None
     others: tuple[tuple[int, float], ...] = ()
+    sessions: str = ""
 
     @property
     def sentence(self) -> str:
@@ -39,7 +41,7 @@ class Optimum:
         workers = f"{count(self.workers, 'worker')} {plural(self.workers, 'is', 'are')}"
         answer = (
             f"{self.series}: {workers} {self.goal} for {self.scope} "
-            f"({_probability(self.probability or 0.0)} probability)"
+            f"({_probability(self.probability or 0.0)} probability{self.sessions and f', {self.sessions}'})"
         )
         return f"{answer}. {self.caveat[0].upper()}{self.caveat[1:]}" if self.caveat else answer
 

@@ -42,6 +42,7 @@ def test_the_fastest_and_the_cheapest_are_those_of_the_truth(measured: Bundle):
     strong = answers(recommend(measured), "strong")
     assert strong["fastest"].workers == 8
     assert strong["fastest"].probability >= 0.95
+    assert "probability, in this session)" in strong["fastest"].sentence
     assert strong["cheapest"].workers == 1
     assert strong["fastest"].caveat == ""
     weak = answers(recommend(measured), "weak")

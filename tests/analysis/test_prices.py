@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.cli import cli
-from scalecurve.curves.cost import cost, merged
+from scalecurve.curves.cost import cost, holds_for, merged
 from scalecurve.hardware.devices import devices
 from scalecurve.hardware.entries import EntryError
 from scalecurve.hardware.prices import find_price, price_notes, prices
@@ -217,6 +217,16 @@ def test_recommend_and_predict_tell_the_price_too(bundle: Path, own: Path):
     for verb, name in (("recommend", "recommendation"), ("predict", "predicted")):
         document = json.loads(run(verb, bundle, "--prices", own, "-o", "json").stdout)
         assert any("our contract" in note for note in document[name]["notes"]), verb
+
+
+def test_what_a_cost_holds_for_is_said_once_a_table(bundle: Path):
+    said = "Time and cost are of throughput in one session, and so are their intervals: no start, evaluation or "
+    for verb, name in (("cost", "cost"), ("predict", "predicted")):
+        notes = json.loads(run(verb, bundle, "-o", "json").stdout)[name]["notes"]
+        assert sum(note.startswith(said) for note in notes) == 1, verb
+        for form in ("table", "md"):
+            assert run(verb, bundle, "-o", form).stdout.count(said) == 1, (verb, form)
+    assert holds_for([3, 2]).startswith("Time and cost are of throughput over 2 sessions, ")
 
 
 def test_the_report_uses_the_price_and_draws_cost_against_time(tmp_path: Path, bundle: Path, own: Path):

@@ -4,7 +4,7 @@ Epoch time = samples of the data set / throughput; cost = time × workers × pri
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from scalecurve.bundle.open import Bundle
@@ -20,6 +20,10 @@ from scalecurve_api.text import count
 DATASET_OPTION = "datasetSamples"
 """Key of ``TrialRecord.options`` under which a program says how many samples an epoch of its data set has."""
 _NOTHING = "No time or cost of training"
+_HOLDS_FOR = (
+    "Time and cost are of throughput {}, and so are their intervals: no start, evaluation or checkpoint, and data "
+    "loading only where timed steps wait for it."
+)
 LEAST_PRICE = 1e-9  # of a worker's hour; one that costs less is as good as free
 
 
@@ -60,6 +64,12 @@ class SeriesCost:
     as_fast: tuple[int, ...]
     front: tuple[int, ...] = ()
     target_front: tuple[int, ...] = ()
+
+    @property
+    def sessions(self) -> int:
+        """The fewest behind one of its points."""
+        rates = [p.result.throughput for p in self.points if p.result.throughput]
+        return min((rate.sessions for rate in rates), default=1)
 
 
 @dataclass(frozen=True)
@@ -156,6 +166,12 @@ def cost_of(
             "The price comes from the experiment, without date or source; --prices offers dated prices.",
         )
     return CostReport(result, series, tuple(price_notes))
+
+
+def holds_for(sessions: Collection[int]) -> str:
+    """What time and cost of an epoch or a training leave out, by the sessions of their curves; said once a table."""
+    fewest = min(sessions, default=1)
+    return _HOLDS_FOR.format("in one session" if fewest <= 1 else f"over {count(fewest, 'session')}")
 
 
 def merged(price: Cost | None, stated: Cost | None) -> Cost | None:
@@ -283,4 +299,6 @@ def _notes(report: CostReport) -> list[str]:
         notes.append("Epoch size unknown: set cost.datasetSamples in the experiment.")
     if not all(series.currency for series in report.series):
         notes.append("No price: set cost.perWorkerHour in the experiment, or use --prices.")
+    if any(p.result.throughput for series in report.series for p in series.points):
+        notes.append(holds_for([series.sessions for series in report.series]))
     return [*notes, *report.price_notes]

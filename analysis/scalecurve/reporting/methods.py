@@ -8,6 +8,7 @@ from scalecurve.statistics.estimate import Method
 _INTERVALS = {
     Method.REPETITIONS: "Student's t on the repetitions' seconds per sample (log scale)",
     Method.WELCH: "Welch's t on the repetitions' seconds per sample (log scale)",
+    Method.POOLED: "for two repetitions the larger variance of point and curve, on the curve's degrees of freedom",
     Method.SESSIONS: "Student's t on the sessions' means (log scale), of a variance no less than their repetitions'",
     Method.WITHIN_RUN: "windows of a single run, which does not show run-to-run variation",
 }
@@ -40,7 +41,8 @@ def methods(findings: Findings) -> Iterator[str]:
         level = " and ".join(f"{level * 100:g} %" for level in levels)
         if spelled:
             yield (
-                f"Intervals are {level} intervals for one point at a time: {spelled}. The unit of replication is the "
+                f"Intervals are {level} intervals: {spelled}. A curve's intervals hold one point at a time, not "
+                "for all of them at once. The unit of replication is the "
                 "repetition, since steps and windows of one run share its clocks, placement and neighbors; with "
                 "several sessions it is the session, since repetitions of one share machines and time."
             )

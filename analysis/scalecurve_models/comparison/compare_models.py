@@ -6,7 +6,7 @@ and prove nothing.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.compute import believable
@@ -27,6 +27,7 @@ class CostBasis:
     samples: float
     per_worker_hour: float | None
     currency: str
+    sessions: int = 1
 
     def seconds(self, throughput: float | None) -> float | None:
         return None if throughput is None else self.samples / throughput
@@ -142,7 +143,8 @@ def cost_basis(
 
 def _cost_basis(costs: SeriesCost, price: Cost | None) -> CostBasis:
     hour = price.per_worker_hour if price and costs.currency else None
-    return cost_basis(costs.dataset_samples, costs.epochs, costs.series.sample_unit, hour, costs.currency or "")
+    basis = cost_basis(costs.dataset_samples, costs.epochs, costs.series.sample_unit, hour, costs.currency or "")
+    return replace(basis, sessions=costs.sessions)
 
 
 def _compare(prediction: SeriesPrediction, basis: CostBasis, workers: Sequence[int]) -> SeriesComparison:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from scalecurve.bundle.open import Bundle
+from scalecurve.curves.cost import holds_for
 from scalecurve.render.table import Cell, Column, Mark, Table, columns_of, experiment_column, interval_ends
 from scalecurve.statistics.estimate import RefusedNumber
 from scalecurve_api.spec.experiment import Cost
@@ -116,6 +117,8 @@ def _predicted(comparisons: Sequence[SeriesComparison], every_model: bool) -> Ta
     notes = ["A left-out point is predicted by a fit to all others."]
     if any(row.low is not None or row.high is not None for each in comparisons for row in each.rows):
         notes.append("95 % intervals are for a new run.")
+    if any(each.cost_basis.currency for each in comparisons):
+        notes.append(holds_for([each.cost_basis.sessions for each in comparisons]))
     if not every_model:
         notes.append("Only the best model of each curve is shown, or those that are not separable.")
     return Table("predicted", "Predicted vs. measured", columns, tuple(rows), tuple(notes))

@@ -168,14 +168,16 @@ def compare(
         for key in shared
     ]
     results = changes(pairs, level, threshold)
-    rates = [[throughput(p.samples, level, p.noise) for p in (first[key], second[key])] for key in shared]
+    before_rates, after_rates = (
+        [throughput(of[key].samples, level, of[key].noise) for key in shared] for of in (first, second)
+    )
     return Comparison(
         before=before.label,
         after=after.label,
         threshold=threshold,
         points=tuple(
-            PointChange(first[key].point, *rate, change)
-            for key, rate, change in zip(shared, rates, results, strict=True)
+            PointChange(first[key].point, rate_before, rate_after, change)
+            for key, rate_before, rate_after, change in zip(shared, before_rates, after_rates, results, strict=True)
         ),
         only_before=tuple(_name(first[key].point) for key in first if key not in second),
         only_after=tuple(_name(second[key].point) for key in second if key not in first),

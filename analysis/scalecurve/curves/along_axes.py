@@ -142,12 +142,14 @@ def _verdict(point: MeasuredPoint, best: tuple[AxisValue, MeasuredPoint, object]
     if point is best[1]:
         return None
     lead = ratio(point.samples, best[1].samples, level)
-    if lead.high is None or lead.within_run_only:
-        return f"not known against {spelled(best[0])}"
-    return f"tied with {spelled(best[0])}" if lead.high >= 1 else f"slower than {spelled(best[0])}"
+    if lead.ends is not None and lead.ends[1] < 1 and not lead.within_run_only:
+        return f"slower than {spelled(best[0])}"
+    unknown = lead.low is None or lead.within_run_only
+    return f"{'not known against' if unknown else 'tied with'} {spelled(best[0])}"
 
 
 def less_one(estimate: Estimate) -> Estimate:
     """A ratio as the share by which it is above 1."""
     low, high = (None if end is None else end - 1 for end in (estimate.low, estimate.high))
-    return replace(estimate, value=estimate.value - 1, low=low, high=high)
+    wide = estimate.wide and (estimate.wide[0] - 1, estimate.wide[1] - 1)
+    return replace(estimate, value=estimate.value - 1, low=low, high=high, wide=wide)

@@ -263,10 +263,10 @@ def _best(values: Sequence[tuple[int, Estimate | None]]) -> tuple[int | None, tu
     candidates = [(workers, value) for workers, value in values if value is not None]
     if not candidates:
         return None, ()
-    best, least = min(candidates, key=lambda pair: (pair[1].value, pair[0]))
-    high = math.inf if least.unknown else least.value if least.high is None else least.high
-    lows = [(n, 0.0 if v.unknown else v.value if v.low is None else v.low) for n, v in candidates]
-    return best, tuple(n for n, low in lows if n != best and low <= high)
+    best, _ = min(candidates, key=lambda pair: (pair[1].value, pair[0]))
+    ends = [(n, v.ends or ((0.0, math.inf) if v.unknown else (v.value, v.value))) for n, v in candidates]
+    high = next(end for n, (_, end) in ends if n == best)
+    return best, tuple(n for n, (low, _) in ends if n != best and low <= high)
 
 
 def _remark(series: SeriesCost, workers: int) -> str:

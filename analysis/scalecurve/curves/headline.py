@@ -66,7 +66,7 @@ def _batch(points: Sequence[PointResult], workers: int) -> float | None:
 
 def _why(point: PointResult, efficiency: Estimate, before: float | None) -> str:
     """The loss beyond noise: what compute alone would keep, and the share of a step that communication takes."""
-    if efficiency.high is None or efficiency.high >= 1:
+    if efficiency.ends is None or efficiency.ends[1] >= 1:
         return ""
     why = ""
     if point.computing is not None:

@@ -97,5 +97,5 @@ def passed(members: Sequence[Point], samples: Mapping[str, Repetitions], level: 
 
 
 def _may_equal(slower: Repetitions, best: Repetitions, level: float) -> bool:
-    high = ratio(slower, best, level).high
-    return high is not None and high >= 1
+    ends = ratio(slower, best, level).ends
+    return ends is not None and ends[1] >= 1

@@ -84,8 +84,9 @@ class Estimate:
     """A value with the interval that covers the truth in `level` of all experiments, in the unit of the value.
 
     `low` and `high` are None together where the data cannot give an interval: a single window (`NONE`), or so few and
-    different repetitions that it would say nothing (`UNKNOWN`, for `reason`). `repetitions` is the smallest number of
-    repetitions behind any side of the estimate, `sessions` the number of sessions that both sides have in common.
+    different repetitions that it would say nothing (`UNKNOWN`, for `reason`; `wide` is what it would be). `repetitions`
+    is the smallest number of repetitions behind any side of the estimate, `sessions` the number of sessions that both
+    sides have in common.
     """
 
     value: float
@@ -96,14 +97,28 @@ class Estimate:
     repetitions: int
     sessions: int = 1
     reason: str = ""
+    wide: tuple[float, float] | None = None
 
     @classmethod
-    def not_known(cls, value: float, level: float, repetitions: int, sessions: int = 1, reason: str = "") -> Estimate:
+    def not_known(
+        cls,
+        value: float,
+        level: float,
+        repetitions: int,
+        sessions: int = 1,
+        reason: str = "",
+        wide: tuple[float, float] | None = None,
+    ) -> Estimate:
         """A value without an interval, for ``reason``; by default the repetitions are too few, or differ too much."""
         if not reason:
             units, noun = (sessions, "session") if sessions > 1 else (repetitions, "repetition")
             reason = count(units, noun) + (" differ too much" if units > 2 else "")
-        return cls(value, None, None, level, Method.UNKNOWN, repetitions, sessions, reason)
+        return cls(value, None, None, level, Method.UNKNOWN, repetitions, sessions, reason, wide)
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The interval to decide by, also where it is too wide to be printed: one of 6 to 9 times is beyond 1."""
+        return self.wide if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def unknown(self) -> bool:
@@ -128,19 +143,22 @@ class Estimate:
         if not (math.isfinite(factor) and factor > 0):
             raise ValueError(f"an estimate scales by a finite positive factor, got {factor!r}")
         low, high = (None if end is None else end * factor for end in (self.low, self.high))
-        return replace(self, value=self.value * factor, low=low, high=high)
+        wide = self.wide and (self.wide[0] * factor, self.wide[1] * factor)
+        return replace(self, value=self.value * factor, low=low, high=high, wide=wide)
 
     def reciprocal(self) -> Estimate:
         """1 / estimate, for a positive one (throughput → seconds per sample); raises ValueError otherwise."""
         if self.value <= 0 or (self.low is not None and self.low < 0):
             raise ValueError(f"only a positive estimate has a reciprocal, got {self.value!r} from {self.low!r}")
         low, high = (None if end is None else 1 / end if end > 0 else math.inf for end in (self.high, self.low))
-        return replace(self, value=1 / self.value, low=low, high=high)
+        wide = self.wide and (1 / self.wide[1], 1 / self.wide[0])
+        return replace(self, value=1 / self.value, low=low, high=high, wide=wide)
 
     def complement(self) -> Estimate:
         """1 - estimate (the share of a step that is not compute)."""
         low, high = (None if end is None else 1 - end for end in (self.high, self.low))
-        return replace(self, value=1 - self.value, low=low, high=high)
+        wide = self.wide and (1 - self.wide[1], 1 - self.wide[0])
+        return replace(self, value=1 - self.value, low=low, high=high, wide=wide)
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,5 +269,6 @@ def positive(
     half = spread.half_width(level)
     low, high = (0.0, math.inf) if half > LARGEST_LOG else (value * math.exp(-half), value * math.exp(half))
     if not is_informative(low, high):
-        return Estimate.not_known(value, level, repetitions, sessions)
+        wide = (low, high) if low > 0 and high < math.inf else None
+        return Estimate.not_known(value, level, repetitions, sessions, wide=wide)
     return Estimate(value, low, high, level, method, repetitions, sessions)

@@ -141,13 +141,15 @@ def _generator(comparison: SeriesComparison, workers: int) -> np.random.Generato
 
 def _measured(estimate: Estimate, rng: np.random.Generator) -> Array:
     """Draws of a measured value, by the Student's t behind its interval; over magnitudes where that is not known."""
-    if estimate.unknown:
+    if estimate.unknown and estimate.ends is None:
         return np.asarray(estimate.value * 10 ** rng.standard_normal(DRAWS))
     drawn = np.full(DRAWS, estimate.value)
-    if estimate.low is not None and estimate.high is not None and 0 < estimate.low < estimate.high < math.inf:
+    if estimate.ends is not None and 0 < estimate.ends[0] < estimate.ends[1] < math.inf:
         clusters = {Method.REPETITIONS: estimate.repetitions, Method.SESSIONS: estimate.sessions}
+        if estimate.unknown:
+            clusters[Method.UNKNOWN] = estimate.sessions if estimate.sessions > 1 else estimate.repetitions
         degrees = max(1, clusters.get(estimate.method, 31) - 1)
-        scale = math.log(estimate.high / estimate.low) / 2 / student_quantile(degrees, estimate.level)
+        scale = math.log(estimate.ends[1] / estimate.ends[0]) / 2 / student_quantile(degrees, estimate.level)
         drawn = estimate.value * _factors(scale, degrees, rng)
     return drawn
 

@@ -268,6 +268,17 @@ class TestEstimate:
         assert left.method is Method.WELCH
 
 
+def test_an_interval_too_wide_to_print_still_decides():
+    found = ratio(point_of(1.0, 1.3, 0.9), point_of(9.0, 6.0, 7.0))
+    assert (found.low, found.high, found.unknown) == (None, None, True)
+    assert found.ends is not None
+    low, high = found.ends
+    assert 1 < low < found.value < high, "6.9 times (3.6 to 13.1) is not known, and faster"
+    assert found.reciprocal().ends == pytest.approx((1 / high, 1 / low))
+    assert found.scaled(2.0).ends == pytest.approx((2 * low, 2 * high))
+    assert throughput(point_of(1.0)).ends is None
+
+
 def test_importing_the_package_loads_no_numpy_and_the_intervals_no_scipy():
     program = (
         "import sys, scalecurve; assert 'numpy' not in sys.modules; "

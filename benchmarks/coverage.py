@@ -237,10 +237,10 @@ def main() -> None:
         print(f"   {detect.__name__:16}{1e3 * min(timeit.repeat(partial(detect, run), number=1, repeat=5)):6.1f}")
     print("\n12. What no interval of few repetitions can do, computed without draws: coverage in %")
     print_limits()
-    print("\n13. compare and gate by the prior: one session a side, 3 repetitions that differ by 0.1 %: % of the draws")
-    print_prior(draws, seed)
-    print("\n14. Two and three repetitions a point, sd 0.5 %, one session: coverage in %, % not known, half width in %")
+    print("\n13. Two and three repetitions a point, sd 0.5 %, one session: coverage in %, % not known, half width in %")
     print_few(draws, seed)
+    print("\n14. compare and gate by the prior: one session a side, 3 repetitions that differ by 0.1 %: % of the draws")
+    print_prior(draws, seed)
     print(f"\n{time.perf_counter() - start:.0f} s")
 
 

@@ -163,7 +163,7 @@ class TestCompare:
         assert {p.verdict for p in found.points} == {"unchanged within noise"}
         assert None in {p.change.detectable for p in found.points}
         (note,) = (note for note in found.table().notes if note.startswith("Decided by: runs by turns in one session."))
-        assert "o change below a factor of 10 is detectable: the repetitions differ too much." in note
+        assert "o change below a factor of 2 is detectable: the repetitions differ too much." in note
 
     def test_one_session_each_is_decided_by_the_spread_that_is_known(self, tmp_path: Path):
         def later(record: TrialRecord) -> TrialRecord:

@@ -299,6 +299,6 @@ def _notes(report: CostReport) -> list[str]:
         notes.append("Epoch size unknown: set cost.datasetSamples in the experiment.")
     if not all(series.currency for series in report.series):
         notes.append("No price: set cost.perWorkerHour in the experiment, or use --prices.")
-    if any(p.result.throughput for series in report.series for p in series.points):
+    if report.known and any(p.result.throughput for series in report.series for p in series.points):
         notes.append(holds_for([series.sessions for series in report.series]))
     return [*notes, *report.price_notes]

@@ -159,7 +159,7 @@ def detectable(spread: Spread, level: float = 0.95) -> float | None:
     """The smallest relative change that is found with probability 80 % where the log ratio has `spread`.
 
     A spread that is itself estimated from few repetitions is often too small: 70 to 80 % then. None where it is more
-    than a factor of ten: such a comparison finds nothing.
+    than a factor of two: such a comparison finds nothing.
     """
     from scipy.special import stdtrit  # late for the sake of a quick start
 

@@ -62,7 +62,7 @@ def test_when_its_time_is_up_on_a_busy_machine_it_ends_with_a_report(desk: Desk,
     monkeypatch.setenv("SCALECURVE_LOCKS", desk.environment["SCALECURVE_LOCKS"])
     ran = desk.here("quickstart", "--time-limit", "40", "--quiet", code=0)
     assert [limit is not None and limit <= most for limit, most in zip(limits, (20.4, 34), strict=True)] == [True] * 2
-    assert ran.out.splitlines()[0].startswith("busy: other processes use 50% of the cores")
+    assert ran.out.splitlines()[0].startswith("busy: other processes use 50 % of the cores")
     late = re.search(
         r"out of time: (\d+) of 1000 trials of quickstart ran; the rest: scalecurve quickstart .*--resume", ran.out
     )

@@ -91,7 +91,8 @@ class Comparison(OneTable):
         decided = [p.change for p in self.points if p.change.changed is not None]
         if not decided:
             return []
-        alarms = f"Of comparisons of equal things {self.false_alarms * 100:g} % at most call any point changed"
+        most = formatting.stated_percent(self.false_alarms)
+        alarms = f"Of comparisons of equal things {most} at most call any point changed"
         by_prior = any(change.basis in BY_PRIOR for change in decided)
         return [
             f"Decided by: {'; '.join(self.decided_by)}. {_smallest([change.detectable for change in decided])}",
@@ -99,7 +100,10 @@ class Comparison(OneTable):
         ]
 
     def table(self) -> Table:
-        notes = [f"Threshold {self.threshold * 100:g} %, and only changes beyond noise.", *self._power()]
+        notes = [
+            f"Threshold {formatting.stated_percent(self.threshold)}, and only changes beyond noise.",
+            *self._power(),
+        ]
         for side, names in (("before", self.only_before), ("after", self.only_after)):
             notes += [f"Measured {side} only: {'; '.join(names)}."] if names else []
         return table_of(

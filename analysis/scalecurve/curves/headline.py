@@ -48,7 +48,7 @@ def _of_largest(series: MeasuredSeries, points: Sequence[PointResult], level: fl
         rate = f"{formatting.interval(largest.throughput)} {unit} on {count(largest.workers, 'worker')}"
         return f"{name}: {rate}, {scope(series)}{_ALONE if largest.throughput.repetitions == 1 else ''}"
     gives, low_high = formatting.parted(largest.speedup, as_percent=False)
-    kind = "within the run only" if largest.speedup.within_run_only else f"{level * 100:g} % interval"
+    kind = "within the run only" if largest.speedup.within_run_only else f"{formatting.stated_percent(level)} interval"
     interval = f" ({kind} {low_high}, {scope(series)})" if low_high else f" ({scope(series)})"
     baseline = "" if series.baseline == 1 else f" over {series.baseline}"
     why = _why(largest, largest.efficiency, _batch(points, series.baseline))

@@ -195,8 +195,8 @@ def _repeated(measure: Repeated, session: int | None) -> Iterator[str]:
         yield "on one machine, `scalecurve run` runs the first, and `--add-session` each further one"
     if measure.precision is not None:
         least, most = min(max(measure.repetitions, LEAST), measure.most_repetitions), measure.most_repetitions
-        target = f"every efficiency of a series is known to {measure.precision.efficiency * 100:g} %"
-        share = f"{least / most * 100:.0f} % of them at least"
+        target = f"every efficiency of a series is known to {formatting.stated_percent(measure.precision.efficiency)}"
+        share = f"{formatting.percent(least / most, 0)} of them at least"
         yield f"{least} to {most} repetitions in a session, until {target}: the totals are an upper limit, {share}"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from scalecurve.render import formatting
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase
 from scalecurve_api.text import count
@@ -15,9 +16,13 @@ def before(busy: float, stolen: float) -> list[str]:
     """Lines about the load that was there before anything ran, given as shares of the cores."""
     lines = []
     if busy >= NOTICED:
-        lines.append(f"busy: other processes use {busy:.0%} of the cores; stop them, or expect noisy numbers")
+        lines.append(
+            f"busy: other processes use {formatting.percent(busy, 0)} of the cores; stop them, or expect noisy numbers"
+        )
     if stolen >= NOTICED:
-        lines.append(f"busy: the hypervisor takes {stolen:.0%} of the cores for other guests; {_MOVE}")
+        lines.append(
+            f"busy: the hypervisor takes {formatting.percent(stolen, 0)} of the cores for other guests; {_MOVE}"
+        )
     return lines
 
 
@@ -34,7 +39,7 @@ def after(name: str, records: Sequence[TrialRecord], trials: int, resume: str) -
             most = max((load or 0.0 for of_record in loads for load in of_record), default=0.0)
             lines.append(
                 f"too noisy: {len(invalid)} of {count(trials, 'trial')} of {name} are Invalid ({reason.value}): "
-                f"{taker} took up to {most:.0%} of their cores; {advice}"
+                f"{taker} took up to {formatting.percent(most, 0)} of their cores; {advice}"
             )
     if len(records) < trials:
         lines.append(f"out of time: {len(records)} of {count(trials, 'trial')} of {name} ran; the rest: {resume}")

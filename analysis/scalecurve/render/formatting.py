@@ -30,6 +30,11 @@ def percent(value: float, decimals: int = 1) -> str:
     return f"{_fixed(value * 100, decimals)} %"
 
 
+def stated_percent(share: float) -> str:
+    """A percentage that somebody set, with the digits that it was set with: 0.05 -> 5 %, 0.975 -> 97.5 %."""
+    return f"{share * 100:g} %"
+
+
 def interval(estimate: Estimate, as_percent: bool = False) -> str:
     """``1.82 (1.75–1.89)`` or ``91.2 % (88.0–94.4)``: as many decimals as the width of the interval earns.
 

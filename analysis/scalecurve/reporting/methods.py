@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from scalecurve.render import formatting
 from scalecurve.reporting.findings import Findings
 from scalecurve.statistics.estimate import Method
 
@@ -38,7 +39,7 @@ def methods(findings: Findings) -> Iterator[str]:
         ratios = {p.speedup.method for p in points if p.speedup} & {Method.WELCH}
         spelled = "; ".join(_INTERVALS[method] for method in [*used, *ratios] if method in _INTERVALS)
         levels = sorted({p.throughput.level for p in points if p.throughput})
-        level = " and ".join(f"{level * 100:g} %" for level in levels)
+        level = " and ".join(map(formatting.stated_percent, levels))
         if spelled:
             yield (
                 f"Intervals are {level} intervals: {spelled}. A curve's intervals hold one point at a time, not "

@@ -17,6 +17,7 @@ from scalecurve.curves.tables import excluded_table, problem_table, scaling_tabl
 from scalecurve.curves.traces import trace_tables, traced_points
 from scalecurve.curves.traffic import wire_table
 from scalecurve.planning.search_words import search_in_words, search_table
+from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, experiment_column
 from scalecurve.reporting.among_published import published_section
 from scalecurve.reporting.findings import Findings, axis_results, layout_results
@@ -157,7 +158,7 @@ def _slowest(digests: Sequence[StepDigest]) -> str:
         return ""
     shares = [sum(digest.slowest_share[rank] for digest in digests) / len(digests) for rank in range(ranks)]
     rank = max(range(ranks), key=lambda index: (shares[index], -index))
-    return f"rank {rank}: {shares[rank] * 100:.0f} %"
+    return f"rank {rank}: {formatting.percent(shares[rank], 0)}"
 
 
 def largest_batch_table(bundles: Sequence[Bundle]) -> Table:

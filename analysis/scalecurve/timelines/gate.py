@@ -187,12 +187,13 @@ def _rates(checks: Sequence[GateCheck]) -> Iterator[str]:
         return
     yield f"Decided by: {'; '.join(all_named(by_spread))}"
     prior = any(change.basis in BY_PRIOR for change in by_spread)
-    alarms = f"Of gates of an equal bundle {FALSE_ALARMS * 100:g} % at most fail, or fail once, at any point"
+    most = formatting.stated_percent(FALSE_ALARMS)
+    alarms = f"Of gates of an equal bundle {most} at most fail, or fail once, at any point"
     yield f"{alarms}{f', {PRIOR_HOLDS}' if prior else ''}"
     if prior:
         yield (
             "By the prior a point fails once. It is failed where a fresh session is slower, too, and at once where "
-            f"less than {FAR * 100:g} % of equal bundles differ by so much"
+            f"less than {formatting.stated_percent(FAR)} of equal bundles differ by so much"
         )
 
 
@@ -250,7 +251,7 @@ def _check(kind: str, series: str, workers: int, now: Estimate, reference: Estim
         outcome, detail = CheckOutcome.UNDECIDED, change.basis.value
     elif change.past_threshold and change.slower:
         outcome = CheckOutcome.FAILED if change.confirmed else CheckOutcome.UNCONFIRMED
-        detail = f"slower, beyond noise and more than {change.threshold * 100:g} %"
+        detail = f"slower, beyond noise and more than {formatting.stated_percent(change.threshold)}"
         detail += "" if change.confirmed else ", in one session: a fresh one has to be slower, too"
     else:
         word = (

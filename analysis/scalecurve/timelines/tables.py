@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Kind, Table, experiment_column, table_of
 from scalecurve.statistics.change_points import ALPHA, LEAST_SESSIONS, level_ratio
 from scalecurve.statistics.estimate import Estimate
@@ -193,7 +194,8 @@ def method_notes(history: History) -> list[str]:
     sessions = count(sum(len(timeline.sessions) for timeline in history.timelines), "session")
     notes = [
         f"{sessions} in {bundles}. A change is tested by permuting sessions: if nothing changed in an experiment, the "
-        f"chance of any change in its table is {ALPHA * 100:g} %, over all of its points. Intervals are over sessions."
+        f"chance of any change in its table is {formatting.stated_percent(ALPHA)}, over all of its points. "
+        "Intervals are over sessions."
     ]
     short = [t.experiment for t in history.timelines if max((c.sessions for c in t.curves), default=0) < LEAST_SESSIONS]
     if short:

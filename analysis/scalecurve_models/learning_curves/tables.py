@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table, columns_of, interval_ends
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalecurve_models.learning_curves.fit import HALF, LearningFit, PointLearningFit
@@ -52,7 +53,7 @@ def _curves(learning: LearningFit) -> Table:
         )
     notes = [
         "l(k) = 1/(b0 k + b1) + b2 through the points of all runs; intervals include the scatter of the seeds.",
-        f"Error ahead: a fit to the first {HALF:.0%} of each run against the rest.",
+        f"Error ahead: a fit to the first {formatting.percent(HALF, 0)} of each run against the rest.",
         *learning.notes,
         *(f"{problem.file}: {problem.what}" for problem in learning.problems),
     ]

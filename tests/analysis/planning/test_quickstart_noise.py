@@ -22,8 +22,8 @@ def test_an_idle_machine_is_not_mentioned() -> None:
 
 def test_neighbors_and_steal_are_named_apart() -> None:
     busy, stolen = before(0.5, 0.2)
-    assert busy == "busy: other processes use 50% of the cores; stop them, or expect noisy numbers"
-    assert stolen.startswith("busy: the hypervisor takes 20% of the cores for other guests; use dedicated cores")
+    assert busy == "busy: other processes use 50 % of the cores; stop them, or expect noisy numbers"
+    assert stolen.startswith("busy: the hypervisor takes 20 % of the cores for other guests; use dedicated cores")
 
 
 def test_trials_that_all_count_need_no_words(tmp_path: Path) -> None:
@@ -38,6 +38,6 @@ def test_what_noise_made_invalid_and_time_left_out(tmp_path: Path) -> None:
         + records(tmp_path / "s", phase=TrialPhase.invalid, reason="CpuSteal", stolen_load=[0.4])[:1]
     )
     neighbors, steal, late = after("quickstart", some, 12, RESUME)
-    assert all(part in neighbors for part in (" 2 of 12 trials ", "(NoisyNeighbor)", " 58% "))
-    assert all(part in steal for part in (" 1 of 12 trials ", "(CpuSteal)", " 40% "))
+    assert all(part in neighbors for part in (" 2 of 12 trials ", "(NoisyNeighbor)", " 58 % "))
+    assert all(part in steal for part in (" 1 of 12 trials ", "(CpuSteal)", " 40 % "))
     assert late == f"out of time: 3 of 12 trials of quickstart ran; the rest: {RESUME}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from scalecurve.curves.results import SeriesResult
+from scalecurve.render import formatting
 from scalecurve.reporting.drawing import axis
 from scalecurve.reporting.drawing.views import form
 from scalecurve.statistics.estimate import Estimate
@@ -52,4 +53,4 @@ def ratio_scale(axes: Axes, shown: Sequence[SeriesResult], heights: Sequence[flo
 def percent_scale(axes: Axes, shown: Sequence[SeriesResult], heights: Sequence[float]) -> None:
     """Linear scale for an efficiency, always including 100 %."""
     low = min(0.8, max(0.0, math.floor((min(heights) - 0.05) * 10) / 10))
-    axis.linear_axis(axes, "y", low, max(1.05, max(heights) + 0.03), lambda share: f"{share * 100:.0f} %")
+    axis.linear_axis(axes, "y", low, max(1.05, max(heights) + 0.03), lambda share: formatting.percent(share, 0))

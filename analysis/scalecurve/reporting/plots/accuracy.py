@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from scalecurve.curves.results import PointResult
+from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, level_line, style
 from scalecurve.reporting.drawing.marks import hollow, hollow_caption
 from scalecurve.reporting.findings import Findings
@@ -124,7 +125,7 @@ def _upright(axes: Axes, values: Sequence[float], targets: set[float]) -> None:
     low, high = min(values), max(values)
     air = max(0.02, (high - low) * 0.06)
     bounds = max(0.0, min(low, *targets, high) - air), max(high, *targets, low) + air
-    axis.linear_axis(axes, "y", *bounds, lambda v: f"{v * 100:g} %")
+    axis.linear_axis(axes, "y", *bounds, formatting.stated_percent)
 
 
 def drawn_points(points: Sequence[PointTraining]) -> tuple[Sequence[PointTraining], str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
+from scalecurve.render import formatting
 from scalecurve.render.labels import brief
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style
 from scalecurve.reporting.findings import Findings
@@ -45,7 +46,7 @@ def error_over_batch(findings: Findings) -> Drawing | None:
             sheet.handles[label] = drawn
         for (batch, p), error in zip(line, errors, strict=True):
             where = f"batch {batch:,} on {count(p.point.workers, 'worker')}"
-            sheet.tip(axes, batch, error, f"{label}, {where}: error {error:.2%}")
+            sheet.tip(axes, batch, error, f"{label}, {where}: error {formatting.percent(error, 2)}")
     _batch_axis(axes, sorted({batch for name in names for batch in lines[name]}))
     axis.linear_axis(axes, "y", 0, max(heights) * 1.06 or 1, axis.percent)
     axes.set_ylabel("Validation error")

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 
 from scalecurve.curves.along_axes import spelled
 from scalecurve.curves.best_layout import PREFIX, BestLayout, Member, Standing, layout_of
+from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style
 from scalecurve.reporting.findings import Findings, layout_results
 from scalecurve.reporting.registry import plot
@@ -67,4 +68,9 @@ def _mark(sheet: Sheet, panel: Axes, place: int, member: Member) -> None:
     (mark,) = panel.plot([place], [share.value], look.marker, color=look.color, label=member.standing.value)
     interval_bars(panel, [(place, share.low, share.high)], look.color, alpha=0.38)
     sheet.handles[member.standing.value] = mark
-    sheet.tip(panel, place, share.value, f"{layout_of(member.point)}: {share.value:.1%}, {member.standing.value}")
+    sheet.tip(
+        panel,
+        place,
+        share.value,
+        f"{layout_of(member.point)}: {formatting.percent(share.value)}, {member.standing.value}",
+    )

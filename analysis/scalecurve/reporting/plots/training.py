@@ -5,6 +5,7 @@ from statistics import fmean
 
 from matplotlib.axes import Axes
 
+from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style
 from scalecurve.reporting.drawing.marks import hollow_marks
 from scalecurve.reporting.findings import Findings
@@ -82,7 +83,12 @@ def fit(findings: Findings) -> Drawing | None:
         _shares(panel, heights)
         axis.epoch_axis(panel, p.epochs)
         last = max(held)
-        sheet.tip(panel, last, held[last], f"{p.label}: training {trained[last]:.1%}, validation {held[last]:.1%}")
+        sheet.tip(
+            panel,
+            last,
+            held[last],
+            f"{p.label}: training {formatting.percent(trained[last])}, validation {formatting.percent(held[last])}",
+        )
     sheet.name_panels([p.label for p in shown])
     sheet.panels[0].set_ylabel("Accuracy")
     return sheet.drawing("Training and validation accuracy", _FIT + left_out)
@@ -199,7 +205,7 @@ def _lines(
             sheet.handles[name] = line
         hollow_marks(panel, [(x, v.value) for x, p, v in drawn if _missed(label, p)], look)
         for x, p, value in drawn:
-            spoken = f"{value.value:.1%}" if share else f"{value.value:,.4g}"
+            spoken = formatting.percent(value.value) if share else f"{value.value:,.4g}"
             sheet.tip(panel, x, value.value, f"{name}, {where(p)}: {label} {spoken}")
     panel.set_ylabel(label)
     if share:

@@ -6,6 +6,7 @@ from statistics import fmean
 from matplotlib.axes import Axes
 
 from scalecurve.curves.series_matching import identities
+from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, level_line, style
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
@@ -57,7 +58,7 @@ def usage(findings: Findings) -> Drawing | None:
             sheet.handles[label] = artist
         for (workers, shares), (x, value) in zip(sorted(line.items()), means.items(), strict=True):
             panel.vlines(x, min(shares), max(shares), color=look.color, linewidth=1, alpha=0.7)
-            sheet.tip(panel, x, value, f"{label}, {count(workers, 'worker')}: {value:.0%} busy")
+            sheet.tip(panel, x, value, f"{label}, {count(workers, 'worker')}: {formatting.percent(value, 0)} busy")
     if alone:
         _name_axis(panel, list(named.values()) if beside else [""] * len(named), counts[0])
     else:

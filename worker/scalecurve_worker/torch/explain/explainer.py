@@ -14,10 +14,11 @@ from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.rendezvous.torch_store import backend_for
 from scalecurve_worker.sdk.explainer import Alternate, Explainer
 from scalecurve_worker.sdk.sections import Sections
+from scalecurve_worker.torch.explain.kept_state import Copies, KeptState, NotKeptError, has_grad_scaler
 from scalecurve_worker.torch.explain.sections import watch_program
 from scalecurve_worker.torch.explain.step_flops import StepCounter, StepFlops
 from scalecurve_worker.torch.explain.trace import METHOD, Trace, least, why_unmeasured
-from scalecurve_worker.torch.explain.unsynced import Unsynced, grad_scalers, why_not
+from scalecurve_worker.torch.explain.unsynced import Unsynced, state_of
 from scalecurve_worker.torch.explain.wrappers import count_parameters, ddp_of, enclosing, wrapper_of
 from scalecurve_worker.torch.flops import FlopCountError, device_peak_flops
 from scalecurve_worker.torch.observation import TorchObserver
@@ -46,6 +47,7 @@ class TorchExplainer(Explainer):
         self._counted_units = 0
         self._trace = Trace(device, measure)
         self._alternates = False
+        self._copies: Copies | None = None
         self._memory: int | None = None
         self._notes: dict[str, str] = {}
 
@@ -81,6 +83,8 @@ class TorchExplainer(Explainer):
             # Passed before it was wrapped, as a callback is often handed the inner one.
             self._model = enclosing(self._model)
             self._observer.model(self._model)
+            if self._measure.exposed_communication and ddp_of(self._model) is not None:
+                self._copies = Copies(self._model)
         self._counter.begin(self._model)
 
     def end_count(self, samples: int) -> None:
@@ -97,14 +101,17 @@ class TorchExplainer(Explainer):
         self._communicator = communicator
         if communicator.world == 1 or not self._measure.exposed_communication:
             return None
-        ddp = ddp_of(self._model)
-        reason = self._why_synced(ddp)
+        ddp, state, reason = ddp_of(self._model), None, ""
+        try:
+            state = self._state_to_keep(ddp)
+        except NotKeptError as error:
+            reason = str(error)[:300]
         reasons = [each for each in communicator.all_gather(reason) if each]
-        if reasons or ddp is None:
+        if reasons or ddp is None or state is None:
             self._notes["exposedCommunication"] = f"not measured by no_sync: {reasons[0] if reasons else reason}"
             return None
         self._alternates = True
-        return Unsynced(ddp, list(self._observer.updates))
+        return Unsynced(ddp, state)
 
     def window_opens(self) -> None:
         if self._memory is None and self._device.type == "cuda":
@@ -163,21 +170,21 @@ class TorchExplainer(Explainer):
             before = self._notes.get("exposedCommunication", "not measured")
             facts.options["exposedCommunication"] = f"{before}; nor in the trace: {problem}"
 
-    def _why_synced(self, ddp: Any) -> str | None:
-        """Why steps without communication cannot be run on this rank, or None."""
+    def _state_to_keep(self, ddp: Any) -> KeptState:
+        """What steps without communication change; raises ``NotKeptError`` where they cannot be run on this rank."""
         if self._model is None:
-            return "the model is not known: pass it to attach()"
+            raise NotKeptError("the model is not known: pass it to attach()")
         if ddp is None:
             wrapper = wrapper_of(self._model) or "no wrapper"
             compiled = ", compiled around it" if hasattr(self._model, "_orig_mod") else ""
-            return f"it takes DistributedDataParallel around the model, and there is {wrapper}{compiled}"
+            raise NotKeptError(f"it takes DistributedDataParallel around the model, and there is {wrapper}{compiled}")
         if not self._observer.reads:
-            return "the model that attach() got was not called in the observed steps"
-        updates, least = self._observer.updates, 1 if grad_scalers() else self._observer.steps
+            raise NotKeptError("the model that attach() got was not called in the observed steps")
+        updates, least = self._observer.updates, 1 if has_grad_scaler() else self._observer.steps
         # A gradient scaler skips steps; else a step without an update only adds to a gradient.
         if not updates or min(updates.values()) < least:
-            return "a step of the loop is no update of every optimizer"
-        return why_not(ddp, list(updates))
+            raise NotKeptError("a step of the loop is no update of every optimizer")
+        return state_of(ddp, list(updates), self._copies)
 
     def _traffic(self, workers: int) -> Traffic | None:
         trained = self._model.parameters() if self._model is not None else ()

@@ -8,7 +8,7 @@ not hang on one device that every baseline ran on; the record has the devices of
 import itertools
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalecurve_api.planning.rotation import rotated
 from scalecurve_api.programs.workload import Backend, DeviceType
@@ -21,6 +21,10 @@ from scalecurve_local.devices.gpus import Gpu
 from scalecurve_local.errors import BadInput, Unavailable
 
 GPU_RESOURCE = "nvidia.com/gpu"
+_ONE_THREAD = (
+    "OMP_NUM_THREADS is 1 at every worker count unless your environment sets it, as torchrun has it for several ranks; "
+    "one worker started alone would compute on every core"
+)
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,17 @@ class Machine:
 
 @dataclass(frozen=True)
 class Share:
-    """What each worker of a trial gets; ``cores`` is empty if they are not pinned, ``gpus`` if they have none."""
+    """What each worker of a trial gets; ``cores`` is empty if they are not pinned, ``gpus`` if they have none.
+
+    Where the user's own launcher would set threads (``launched``), ``threads`` is what counts where their environment
+    says nothing; 0 leaves it so.
+    """
 
     threads: int
     cores: tuple[tuple[int, ...], ...] = ()
     gpus: tuple[str, ...] = ()
     oversubscribed: bool = False
+    launched: bool = False
 
     @property
     def devices(self) -> list[str]:
@@ -92,8 +101,13 @@ def allot(trials: Sequence[TrialSpec], machine: Machine, oversubscribe: bool) ->
         for trial in group:
             slots = [*rotated(fitting, trial.measure.seed, trial.repetition), *range(fitting, workers)]
             gpus = machine.gpus if on_gpu else ()
-            shares[trial.name] = _share(slots[: trial.point.workers], width, order, gpus, pinned)
+            share = _share(slots[: trial.point.workers], width, order, gpus, pinned)
+            if not pinned and not trial.workload.built_in:
+                share = replace(share, threads=int(workers > 1), launched=True)
+            shares[trial.name] = share
         notes += _notes(on_gpu, workers, width, order, machine, pinned)
+        if any(shares[trial.name].launched for trial in group) and workers > 1:
+            notes.append(_ONE_THREAD)
     locked = {f"gpu-{uuid}" for share in shares.values() for uuid in share.gpus}
     locked |= {f"core-{core}" for share in shares.values() for core in itertools.chain(*share.cores)}
     return Allotment(shares, tuple(sorted(locked)), tuple(notes))

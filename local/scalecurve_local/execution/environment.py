@@ -40,8 +40,6 @@ def trial_environment(
         contract.TRIAL_ENV: str(trial_file),
         contract.OUT_ENV: str(out),
         contract.SECRET_ENV: secrets.token_hex(16),
-        contract.THREADS_ENV: str(share.threads),
-        **dict.fromkeys(THREAD_VARIABLES, str(share.threads)),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(master_port),
         "PYTHONUNBUFFERED": "1",
@@ -49,6 +47,10 @@ def trial_environment(
         # ``command: [python, train.py]`` means the Python that runs ScaleCurve, activated or not.
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)]),
     }
+    if not share.launched:
+        env |= dict.fromkeys((contract.THREADS_ENV, *THREAD_VARIABLES), str(share.threads))
+    elif share.threads:
+        env.setdefault("OMP_NUM_THREADS", str(share.threads))
     if share.cores:
         env[contract.CORES_ENV] = ";".join(",".join(map(str, cores)) for cores in share.cores)
     if share.gpus:

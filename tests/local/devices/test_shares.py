@@ -109,6 +109,16 @@ def test_gpus_are_given_by_uuid_from_the_first_on(unturned: None) -> None:
     assert allotment.locks == tuple(f"gpu-{gpu.uuid}" for gpu in GPUS)
 
 
+@pytest.mark.parametrize(("workers", "threads"), [([1], 0), ([1, 4], 1)])
+def test_a_script_on_gpus_has_one_thread_where_torchrun_would_give_it_one(workers: list[int], threads: int) -> None:
+    trials = plan(workers, workload={"program": "custom", "command": ["python", "train.py"]})
+    allotment = allot(trials, Machine(flat(64), GPUS), False)
+    assert {(share.launched, share.threads) for share in allotment.shares.values()} == {(True, threads)}
+    assert any("OMP_NUM_THREADS is 1" in note for note in allotment.notes) == bool(threads)
+    limited = plan(workers, workload={"program": "custom", "command": ["python"]}, resources={"limits": {"cpu": 4}})
+    assert {share.threads for share in allot(limited, Machine(flat(64), GPUS), False).shares.values()} == {4}
+
+
 def test_gpus_with_a_core_limit_are_pinned() -> None:
     trials = plan([1, 2], resources={"limits": {"cpu": 4, "nvidia.com/gpu": 1}})
     share = allot(trials, Machine(flat(64), GPUS), False).shares[trials[-1].name]

@@ -126,6 +126,19 @@ def test_cores_threads_and_devices_are_told() -> None:
     assert "SCALECURVE_CORES" not in gpu
 
 
+def test_a_script_on_gpus_has_the_threads_of_its_launcher() -> None:
+    threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "SCALECURVE_THREADS")
+
+    def told(share: Share, **inherited: str) -> list[str | None]:
+        return [environment(share, inherited).get(name) for name in threads]
+
+    several, alone = Share(1, launched=True, gpus=("GPU-a",)), Share(0, launched=True, gpus=("GPU-a",))
+    assert told(several) == ["1", None, None]
+    assert told(several, OMP_NUM_THREADS="4", MKL_NUM_THREADS="2") == ["4", "2", None]
+    assert told(alone) == [None, None, None]
+    assert told(alone, OMP_NUM_THREADS="4") == ["4", None, None]
+
+
 def test_metrics_are_for_this_machine_unless_the_user_says_otherwise() -> None:
     def served(**inherited: str) -> dict[str, str]:
         found = trial_environment(inherited, Path("/t"), Path("/o"), Share(1), Path("/x"), 29999, 9400, False)

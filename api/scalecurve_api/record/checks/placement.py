@@ -7,7 +7,7 @@ from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
-from scalecurve_api.text import few
+from scalecurve_api.text import few, plural
 
 
 def oversubscribed(ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
@@ -22,7 +22,8 @@ def oversubscribed(ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
         # Pods of one node have hosts of their own and may be given the same device, in turns.
         where = topology.host if topology.device.startswith("cpu") else topology.node or topology.host
         used.update((where, part) for part in parts)
-    shared = sorted(f"{part} on {host}" for (host, part), count in used.items() if count > 1)
+    names = _names(outcome.requested_devices)
+    shared = sorted(f"{names.get(part, part)} on {host}" for (host, part), count in used.items() if count > 1)
     if shared:
         return Check(name=name, passed=False, detail=f"more than one rank on {few(shared)}")
     return Check(name=name, passed=True, detail="no rank shares a device")
@@ -42,9 +43,28 @@ def placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -
     if outcome.requested_devices:
         used = [record.topology.device for record in ranks]
         if used != outcome.requested_devices:
-            detail = f"devices {', '.join(used)}; assigned: {', '.join(outcome.requested_devices)}"
-            return Check(name=name, passed=False, detail=detail)
+            return Check(name=name, passed=False, detail=_on_others(trial, ranks, outcome.requested_devices))
     return Check(name=name, passed=True, detail=f"layout {point.layout}")
+
+
+def _on_others(trial: TrialSpec, ranks: Sequence[RankRecord], assigned: Sequence[str]) -> str:
+    """Which ranks ran on which devices, and what a script that does not choose its own lacks."""
+    names = _names(assigned)
+    by_device: dict[str, list[int]] = {}
+    for record in ranks:
+        by_device.setdefault(record.topology.device, []).append(record.topology.rank)
+    ran = (
+        f"{plural(len(on), 'rank')} {few(on)} ran on {names.get(device, device)}" for device, on in by_device.items()
+    )
+    text = f"{few(ran)} of {ranks[0].topology.host}; assigned: {few(names.get(device, device) for device in assigned)}"
+    if len(by_device) == 1 < len(ranks) and next(iter(by_device)) in names and not trial.workload.built_in:
+        text += "; the script ignores LOCAL_RANK: torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
+    return text
+
+
+def _names(assigned: Sequence[str]) -> dict[str, str]:
+    """GPUs by the number that the program knows them by; other devices keep their names."""
+    return {device: f"GPU {number}" for number, device in enumerate(dict.fromkeys(assigned)) if device[:3] != "cpu"}
 
 
 def _elsewhere(ranks: Sequence[RankRecord], placement: Mapping[str, str]) -> str | None:

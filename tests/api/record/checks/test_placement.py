@@ -2,6 +2,7 @@
 
 import pytest
 
+from scalecurve_api.record.checks.placement import oversubscribed, placement
 from scalecurve_api.record.rank import DeviceSamples, RankRecord
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase
@@ -80,9 +81,19 @@ def test_uneven_placement() -> None:
 
 def test_other_devices_than_were_given() -> None:
     given = GOOD.model_copy(update={"requested_devices": ["cpu:0", "cpu:7"]})
-    assert invalid(ranks_of(TWO), outcome=given) == ("WrongPlacement", "devices cpu:0, cpu:1; assigned: cpu:0, cpu:7")
-    given = GOOD.model_copy(update={"requested_devices": ["cpu:0", "cpu:1"]})
-    assert judge(TWO, ranks_of(TWO), given).phase is TrialPhase.succeeded
+    detail = "rank 0 ran on cpu:0, rank 1 ran on cpu:1 of here; assigned: cpu:0, cpu:7"
+    assert invalid(ranks_of(TWO), outcome=given) == ("WrongPlacement", detail)
+
+
+def test_gpus_are_named_by_number_and_a_script_that_chooses_none_is_told() -> None:
+    given = GOOD.model_copy(update={"requested_devices": ["GPU-0", "GPU-1"]})
+    detail = "ranks 0, 1 ran on GPU 0 of here; assigned: GPU 0, GPU 1"
+    ranks = list(ranks_of(TWO, **GPU).values())
+    assert placement(TWO, ranks, given).detail == detail
+    assert oversubscribed(ranks, given).detail == "more than one rank on GPU 0 on here"
+    script = trial({"workload": {"program": "custom", "command": ["python", "train.py"]}})
+    remedy = "; the script ignores LOCAL_RANK: torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
+    assert placement(script, ranks, given).detail == detail + remedy
 
 
 def test_what_the_cluster_says_of_a_pod_is_believed() -> None:

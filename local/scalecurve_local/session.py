@@ -231,7 +231,8 @@ def _run(jobs: Sequence[Prepared], options: Options) -> list[RunResult]:
         folders = [each.job.folder for each in jobs]
         lock = partial(take, bundle=folders[0].path, say=waiting, stopped=lambda: stop.requested)
         devices = device_lock_files(sorted({name for allotment in allotments for name in allotment.locks}))
-        locks.descriptors += lock(devices, "a device of this run", wait=options.get("wait", True)).descriptors
+        with stop.paused():
+            locks.descriptors += lock(devices, "a device of this run", wait=options.get("wait", True)).descriptors
         begun = [_begin(each, lock, locks) for each in jobs]
         ledgers = [ledger for ledger, _ in begun]
         if ended := end_orphans():

@@ -1,6 +1,6 @@
 """Stop a run: from a signal handler, by a time limit, or because its command fails wherever it is started."""
 
-import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -19,7 +19,8 @@ class StopRequest:
 
     def __init__(self, *, at_first_failure: bool = False) -> None:
         self.times = 0
-        self.expired = False
+        self._ends: float | None = None
+        self._paused = False
         self.futile = False
         self.at_first_failure = at_first_failure
 
@@ -28,7 +29,7 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        return self.expired or self.futile or self.times > 0
+        return self._expired or self.futile or self.times > 0
 
     @property
     def at_once(self) -> bool:
@@ -40,15 +41,26 @@ class StopRequest:
             record.phase is TrialPhase.failed and record.reason in _OF_THE_COMMAND for record in records
         )
 
+    @property
+    def _expired(self) -> bool:
+        return self._ends is not None and not self._paused and time.monotonic() >= self._ends
+
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
         """Stop gracefully after ``seconds``, if given."""
-        timer = threading.Timer(seconds, setattr, (self, "expired", True)) if seconds is not None else None
-        if timer is not None:
-            timer.daemon = True
-            timer.start()
+        self._ends = None if seconds is None else time.monotonic() + seconds
         try:
             yield
         finally:
-            if timer is not None:
-                timer.cancel()
+            self._ends = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let no time of the limit pass: another run has the devices."""
+        began, self._paused = time.monotonic(), True
+        try:
+            yield
+        finally:
+            self._paused = False
+            if self._ends is not None:
+                self._ends += time.monotonic() - began

@@ -17,7 +17,7 @@ from scalecurve_api.record.ledger import Event
 from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_local import RunRequest, RunResult, StopRequest, run_in_turns
-from scalecurve_local.devices.locks import LOCKS_ENV
+from scalecurve_local.devices.locks import LOCKS_ENV, Interrupted, Locks
 from scalecurve_local.errors import BadInput
 
 from .conftest import Lab
@@ -117,6 +117,19 @@ def test_stopped_and_resumed_it_is_the_same_session(pair: Pair) -> None:
     assert [result.exit_code for result in pair.run(resume=True)] == [0, 0]
     assert len(pair.paired()) == 1
     assert len(pair.first.published()) == len(pair.second.published()) == 4
+
+
+def test_a_limit_does_not_pass_while_another_run_has_the_devices(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = StopRequest()
+
+    def taken(*_: object, stopped: Callable[[], bool], **__: object) -> Locks:
+        assert not stopped()
+        raise Interrupted
+
+    monkeypatch.setattr("scalecurve_local.session.take", taken)
+    with stop.within(0):
+        assert all(result.interrupted or not result.records for result in pair.run(stop=stop))
+        assert stop.requested
 
 
 def test_killed_at_any_event_nothing_is_lost_and_all_are_pairs(pair: Pair) -> None:

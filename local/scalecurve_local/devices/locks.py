@@ -96,9 +96,9 @@ def take(
         by = f"another run (process {holder.pid}, bundle {holder.bundle})" if holder else "another run"
         if (alive and not wait) or (ending_since and not wait and time.monotonic() - ending_since > _ENDING_S):
             raise Unavailable(f"{resource} is in use by {by}; wait for it to end, or stop it")
-        message = (
-            f"waiting for {resource}, in use by {by}" if alive else "waiting for the processes of an earlier run to end"
-        )
+        message = "waiting for the processes of an earlier run to end"
+        if alive:
+            message = f"waiting for {resource}, in use by {by}; --no-wait fails instead"
         if message != last_message:
             say(message)
             last_message = message

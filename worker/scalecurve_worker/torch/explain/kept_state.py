@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 _MOST_OBJECTS = 1_000_000
 _TENSORS = (Tensor, nn.Parameter, nn.Buffer)
@@ -86,6 +87,9 @@ def walked(roots: Iterable[Any]) -> Iterator[Any]:
         seen[id(each)] = each  # held, so that no other object takes its number
         if len(seen) > _MOST_OBJECTS:
             raise NotKeptError(f"{within} holds more than {_MOST_OBJECTS:,} objects")
+        if is_traceable_wrapper_subclass(each):
+            ahead += [(getattr(each, name), type(each).__name__) for name in each.__tensor_flatten__()[0]]
+            continue
         if isinstance(each, nn.Module):
             ahead += [(tensor, type(each).__name__) for tensor in (*each.parameters(), *each.buffers())]
             continue

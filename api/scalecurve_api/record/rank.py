@@ -227,6 +227,10 @@ class CommunicationSeen(Model):
     timed_calls: Int64 | None = Field(
         default=None, description="collectives in the timed windows, by the count that the library keeps"
     )
+    least_calls: Int64 | None = Field(
+        default=None,
+        description="fewest collectives of an observed step, by the same count, where each step is an update",
+    )
 
 
 class DataSeen(Model):

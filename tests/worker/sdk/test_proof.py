@@ -45,6 +45,8 @@ CASES = {
     "early": "NoCommunication",
     # They are averaged whenever that is looked at, and in no timed window.
     "watched": "NoCommunication",
+    # The same, but for one step of three.
+    "every-third": "NoCommunication",
     "ten-times": "WrongSamples",
     "twice-on-one": "WrongSamples",
     "untimed": "UntimedWork",

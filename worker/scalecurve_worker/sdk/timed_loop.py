@@ -201,8 +201,6 @@ class TimedLoop:
                 self._explainer.watch_sections(self.sections)
         elif block.measured and block.kind is WindowKind.train:
             self._explainer.window_opens()
-            if self._observer is not None:
-                self._observer.window_opens()
         self._session.communicator.barrier()
         self._opened_ns = self._clock.open()
         self._loaded_ns = self._loading.ns
@@ -269,6 +267,8 @@ class TimedLoop:
     def _drain_or_lead(self) -> None:
         if self._leading.open:
             self._leading.end()
+            if self._observer is not None and self._block is not None and self._block.kind is WindowKind.train:
+                self._observer.window_opens()
             self._drain_at = time.monotonic_ns() + DRAIN_NS
         else:
             self._drain(settled=False)

@@ -54,6 +54,8 @@ class TorchObserver(Observer):
         self._undo: list[Callable[[], None]] = []
         self._before: int | None = None
         self._timed: int | None = 0
+        self._at: int | None = None
+        self._least: int | None = None
 
     def model(self, model: Any) -> None:
         """What was read before is of the batches alone; parameters are compared with those of now."""
@@ -103,6 +105,7 @@ class TorchObserver(Observer):
     def begin(self, steps: int, anew: bool) -> None:
         """Watch collectives, inputs of the model and optimizer steps."""
         super().begin(steps, anew)
+        self._at = None
         if anew:
             self._phases.append(_Traffic())
         self._phases[-1].steps += steps
@@ -154,6 +157,8 @@ class TorchObserver(Observer):
             method="torch.autograd.profiler",
             # Messages, Horovod's sums and those in a CUDA graph are not counted by a process group.
             timed_calls=self._timed if all(map(_is_counted, least.kinds)) else None,
+            # Without an update at every step, one step may exchange what several computed.
+            least_calls=self._least if next(iter(self._updates.values()), 0) >= self.steps else None,
         )
 
     def _note(self, event: Any) -> None:
@@ -170,10 +175,19 @@ class TorchObserver(Observer):
 
     def _update(self, optimizer: Optimizer, *_: Any) -> None:
         self._updates[optimizer] += 1
+        if optimizer is next(iter(self._updates)):
+            self._count_step()
         if self._gradient:
             return
         parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
         self._gradient = any(p.grad is not None and bool(torch.count_nonzero(_local(p.grad))) for p in parameters)
+
+    def _count_step(self) -> None:
+        """From one update of the first optimizer to its next."""
+        before, self._at = self._at, collectives()
+        if before is not None and self._at is not None:
+            calls = self._at - before
+            self._least = calls if self._least is None else min(self._least, calls)
 
     def _watch_horovod(self) -> Callable[[], None]:
         """Count what Horovod is handed: all of it passes one module, which stands in a variable of another."""

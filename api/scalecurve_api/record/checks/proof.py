@@ -8,7 +8,7 @@ this to show, but its windows must have held all of the work, too.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from scalecurve_api.record.rank import CommunicationSeen, RankRecord
+from scalecurve_api.record.rank import CommunicationSeen, RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check, TrialRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
 from scalecurve_api.text import count as counted
@@ -87,11 +87,27 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if idle:
         detail = f"rank {few(idle)} took part in no collective in the timed windows, and did while it was observed"
         return Check(name=name, passed=False, detail=detail)
+    if fewer := next(filter(None, map(_fewer_calls, ranks)), None):
+        return Check(name=name, passed=False, detail=fewer)
     each, model = min(seen.bytes / max(1, seen.steps) for seen in counts), ranks[0].parameters or 0
     if each < least_bytes(model):
         detail = f"{each:,.0f} bytes a step is too little for gradients of a model of {model * _ELEMENT_BYTES:,} bytes"
         return Check(name=name, passed=None, detail=detail)
     return Check(name=name, passed=True, detail=f"{_kinds(counts)}, at least {each:,.0f} bytes a step on every rank")
+
+
+def _fewer_calls(record: RankRecord) -> str | None:
+    """What says that a rank communicated less in the timed steps than in any step while it was observed."""
+    seen = record.proof.communication if record.proof else None
+    if seen is None or seen.timed_calls is None or not seen.least_calls:
+        return None
+    steps = sum(window.steps for window in record.windows if window.kind is WindowKind.train)
+    if seen.timed_calls >= seen.least_calls * steps:
+        return None
+    return (
+        f"rank {record.topology.rank} took part in {counted(seen.timed_calls, 'collective')} in "
+        f"{counted(steps, 'timed step')}, and in at least {seen.least_calls} in every step while it was observed"
+    )
 
 
 def data(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:

@@ -63,6 +63,16 @@ def test_no_collective_in_the_timed_windows() -> None:
     assert said(proved(communication=together))[0] is None
 
 
+def test_fewer_collectives_than_in_any_observed_step() -> None:
+    seen = {"calls": 6, "bytes": 12_000, "steps": 3, "kinds": ["gloo:all_reduce"], "method": "profiler"}
+    steps = sum(window.steps for window in proved()[0].windows)
+    for calls, reason in ((2 * steps, None), (2 * steps - 1, "NoCommunication")):
+        together = CommunicationSeen(**seen, timed_calls=calls, least_calls=2)
+        code, message = said(proved(communication=together))
+        assert code == reason
+        assert reason is None or message.startswith(f"rank 0 took part in {calls} collectives in {steps} timed steps")
+
+
 def test_no_communication() -> None:
     none = CommunicationSeen(calls=0, bytes=0, steps=28, method="profiler")
     code, message = said(proved({"communication": none}))

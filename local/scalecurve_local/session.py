@@ -41,8 +41,6 @@ from scalecurve_local.progress import RunProgress, joined
 from scalecurve_local.stop import StopRequest
 from scalecurve_local.supervision.orphans import end_orphans
 
-_SAME = ("repetitions", "seed")
-
 
 class Options(TypedDict, total=False):
     """How to run."""
@@ -195,7 +193,8 @@ def _refuse_unlike(first: Prepared, second: Prepared) -> None:
     if there.folder.path.resolve() == here.folder.path.resolve():
         raise BadInput(f"{here.bundle}: is the bundle of both experiments; use another for the second")
     what = "they would not run in pairs"
-    before, after = ({name: job.experiment.spec.measure.wire().get(name) for name in _SAME} for job in (there, here))
+    measures = [job.experiment.spec.measure.wire() for job in (there, here)]
+    before, after = ({name: each.get(name) for name in ("repetitions", "seed")} for each in measures)
     if difference := first_difference(before, after, "spec.measure"):
         raise BadInput(f"{here.bundle}: {what}: {difference}")
     if there.experiment.spec.measure.precision or here.experiment.spec.measure.precision:

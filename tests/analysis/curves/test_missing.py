@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from click import Context
 from click.testing import CliRunner
 
 from scalecurve.bundle.open import open_bundle
@@ -67,7 +68,7 @@ def test_verbs_say_it_in_the_same_words_and_with_a_command_to_type(packed: Path,
 def test_the_command_is_one_that_the_verbs_take(packed: Path):
     (missing,) = missing_curves([open_bundle(packed)], scaling([open_bundle(packed)]), paths=True)
     for words in (shlex.split(part) for part in missing.fill.split(" && ")):
-        command = cli.get_command(None, words[1])  # type: ignore[arg-type]
+        command = cli.get_command(Context(cli), words[1])
         assert command is not None
         options = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= options

@@ -79,7 +79,7 @@ def test_figures_of_training_have_the_numbers(bundle: Bundle):
     drawings = [draw(findings) for draw in (fit, over_workers, over_values)]
     assert all(drawings)
     by_epoch, by_workers, by_value = (SimpleNamespace(**vars(drawing)) for drawing in drawings)
-    assert "training 65.0%, validation 60.0%" in by_epoch.tips[0]
+    assert "training 65.0 %, validation 60.0 %" in by_epoch.tips[0]
     assert any("2 workers: Epoch time (s) 0.5" in tip for tip in by_workers.tips)
     assert any("0.01: Time to target (s) 3" in tip for tip in by_value.tips)
     # 0.001 never gets to 80 %, and has no mark among the epochs to it.

@@ -29,12 +29,12 @@ def tips(folder: Path, *, learns: bool = True, **spec: object) -> list[str]:
 def test_a_batch_is_that_of_all_workers_and_a_line_shares_everything_else(tmp_path: Path) -> None:
     matrix = {"batch.perWorker": [32, 64], "options.labelSmoothing": [0.0, 0.1]}
     assert tips(tmp_path, matrix=matrix) == [
-        "labelSmoothing=0.0, batch 32 on 1 worker: error 3.20%",
-        "labelSmoothing=0.0, batch 64 on 1 worker: error 6.40%",
-        "labelSmoothing=0.0, batch 128 on 2 workers: error 12.80%",
-        "labelSmoothing=0.1, batch 32 on 1 worker: error 3.20%",
-        "labelSmoothing=0.1, batch 64 on 1 worker: error 6.40%",
-        "labelSmoothing=0.1, batch 128 on 2 workers: error 12.80%",
+        "labelSmoothing=0.0, batch 32 on 1 worker: error 3.20 %",
+        "labelSmoothing=0.0, batch 64 on 1 worker: error 6.40 %",
+        "labelSmoothing=0.0, batch 128 on 2 workers: error 12.80 %",
+        "labelSmoothing=0.1, batch 32 on 1 worker: error 3.20 %",
+        "labelSmoothing=0.1, batch 64 on 1 worker: error 6.40 %",
+        "labelSmoothing=0.1, batch 128 on 2 workers: error 12.80 %",
     ]
 
 

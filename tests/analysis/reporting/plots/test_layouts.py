@@ -14,7 +14,7 @@ from tests.analysis.synthetic_layouts import layout_bundle
 def test_every_layout_has_a_mark_with_its_standing(tmp_path: Path) -> None:
     drawing = layouts(analyze([layout_bundle(tmp_path / "b")]))
     assert drawing is not None
-    assert drawing.tips[0] == "shard=2 tensor=2: 100.0%, best"
+    assert drawing.tips[0] == "shard=2 tensor=2: 100.0 %, best"
     assert [tip.rpartition(", ")[2] for tip in drawing.tips[1:]] == ["slower"] * 3
     panel = drawing.figure.axes[0]
     assert panel.get_title(loc="left") == "strong, 4 workers"

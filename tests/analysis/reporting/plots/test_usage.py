@@ -30,7 +30,7 @@ def test_cores_where_there_is_no_gpu(tmp_path: Path):
     assert drawing is not None
     assert (drawing.title, [tip.partition(", ")[2] for tip in drawing.tips]) == (
         "CPU usage",
-        ["1 worker: 90% busy", "2 workers: 70% busy"],
+        ["1 worker: 90 % busy", "2 workers: 70 % busy"],
     )
 
 
@@ -38,7 +38,7 @@ def test_gpus_where_nvml_told(tmp_path: Path):
     drawing = usage(findings(tmp_path / "gpu", change=devices))
     assert drawing is not None
     assert drawing.title == "GPU usage"
-    assert all(tip.endswith("80% busy") for tip in drawing.tips)
+    assert all(tip.endswith("80 % busy") for tip in drawing.tips)
 
 
 def test_series_of_one_worker_count_stand_beside_each_other(tmp_path: Path):

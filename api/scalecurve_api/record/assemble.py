@@ -146,6 +146,7 @@ def _combine(windows: Sequence[tuple[int, Window]]) -> TrialWindow:
     slowest_rank, slowest = max(windows, key=lambda item: (item[1].wall_ns, -item[0]))
     energies = [window.energy_mj for _, window in windows]
     known = [energy for energy in energies if energy is not None]
+    pauses, backwards = ([getattr(window, name) for _, window in windows] for name in ("pauses", "backwards"))
     return TrialWindow(
         index=slowest.index,
         kind=slowest.kind,
@@ -159,6 +160,10 @@ def _combine(windows: Sequence[tuple[int, Window]]) -> TrialWindow:
         energy_j=sum(known) / 1e3 if len(known) == len(windows) else None,
         sequences=_total([window.sequences for _, window in windows]),
         loader_ns=max((window.loader_ns for _, window in windows if window.loader_ns is not None), default=None),
+        paused_ns=max(window.paused_ns or 0 for _, window in windows) or None,
+        pauses=None if None in pauses else max(each or 0 for each in pauses),
+        inputs=_total([window.inputs for _, window in windows]),
+        backwards=None if None in backwards else min(each or 0 for each in backwards),
     )
 
 

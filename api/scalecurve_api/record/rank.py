@@ -45,6 +45,9 @@ class Window(Model):
     lead_waited_ns: Int64 | None = Field(default=None, description="of it, how long its thread waited for a processor")
     loader_ns: Int64 | None = Field(default=None, description="waited for the data loader, of wall_ns")
     paused_ns: Int64 | None = Field(default=None, description="evaluation between its steps, which is not in wall_ns")
+    pauses: Int64 | None = Field(default=None, description="how many evaluations these were")
+    inputs: Int64 | None = Field(default=None, description="elements that the model's training passes read")
+    backwards: Int64 | None = Field(default=None, description="calls of backward() on a loss")
 
 
 class RankTopology(Model):
@@ -280,6 +283,7 @@ class RankRecord(Model):
     )
     shard_elements: Int64 | None = Field(default=None, description="parameters held here, where ranks hold shares")
     parameters: Int64 | None = None
+    trained_parameters: Int64 | None = Field(default=None, description="of them, those that require a gradient")
     traffic: Traffic | None = None
     axis_traffic: list[AxisTraffic] = Field(default=[], description="by collective and dimension of the layout")
     layout: Degrees | None = Field(default=None, description="degrees of the mesh that was really made")
@@ -288,6 +292,7 @@ class RankRecord(Model):
     servers: list[ServerCounts] = Field(default=[], description="on rank 0: the parameter servers")
     pushes: Int64 | None = Field(default=None, description="gradients this rank sent to every parameter server")
     flops_per_sample: float | None = Field(default=None, description="of a training step; 1 MAC = 2 FLOPs")
+    flops_spread: list[float] = Field(default=[], description="least and most of a counted step, in passes alone")
     hardware_flops_per_sample: float | None = Field(default=None, description="with what is recomputed")
     sample_unit: Literal["samples", "tokens"] = "samples"
     peak_flops: float | None = Field(default=None, description="of this device in this precision, dense, FLOP/s")

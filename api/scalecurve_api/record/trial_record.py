@@ -68,6 +68,10 @@ class TrialWindow(Model):
     sequences: Int64 | None = Field(default=None, description="samples of the batch, where samples counts its tokens")
     energy_j: float | None = None
     loader_ns: Int64 | None = Field(default=None, description="waited for the data loader, on the rank that did most")
+    paused_ns: Int64 | None = Field(default=None, description="evaluation in no window, on the rank with most")
+    pauses: Int64 | None = Field(default=None, description="how many evaluations, on the rank with most")
+    inputs: Int64 | None = Field(default=None, description="elements that training passes read, on all ranks")
+    backwards: Int64 | None = Field(default=None, description="calls of backward(), on the rank with fewest")
 
 
 class Timeline(Model):
@@ -148,6 +152,7 @@ class TrialRecord(Model):
     environment: dict[str, str] = {}
     parameter_checksums: list[str | None] = []
     parameters: Int64 | None = None
+    trained_parameters: Int64 | None = None
     traffic: Traffic | None = None
     axis_traffic: list[AxisTraffic] = []
     layout: Degrees | None = None
@@ -155,6 +160,7 @@ class TrialRecord(Model):
     pipeline: PipelineTimes | None = Field(default=None, description="of rank 0's pipeline")
     servers: list[ServerCounts] = []
     flops_per_sample: float | None = None
+    flops_spread: list[float] = []
     hardware_flops_per_sample: float | None = None
     peak_flops: float | None = None
     options: dict[str, object] = {}

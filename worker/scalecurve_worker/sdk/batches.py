@@ -75,6 +75,18 @@ def batch_tokens(batch: Any) -> int | None:
     return None
 
 
+def elements_of(batch: Any) -> int:
+    """Elements of all tensors and arrays in a batch, however they are nested."""
+    shape = getattr(batch, "shape", None)
+    if shape is not None:
+        return math.prod(map(int, shape))
+    if isinstance(batch, Mapping):
+        batch = batch.values()
+    elif not isinstance(batch, list | tuple):
+        return 0
+    return sum(map(elements_of, batch))
+
+
 def _of_container(batch: Any) -> tuple[int | None, list[int]]:
     """The size of a tuple, list or mapping, and other numbers that could be it."""
     if not isinstance(batch, list | tuple | Mapping) or not batch:

@@ -198,6 +198,14 @@ class Bench:
         if self._observer is not None:
             self._observer.batch(batch)
 
+    def forward(self, elements: int) -> None:
+        """The model was called to train on inputs of so many elements."""
+        self._loop.passes.inputs += elements
+
+    def backward(self) -> None:
+        """Gradients are about to be computed."""
+        self._loop.passes.backwards += 1
+
     def pause(self) -> None:
         """The program evaluates between two updates: that time is in no step."""
         self._loop.pause()

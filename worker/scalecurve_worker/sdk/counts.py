@@ -14,6 +14,29 @@ class StepCount(NamedTuple):
     samples: int
 
 
+class Passes:
+    """What a program's hooks see of its training passes: elements that the model is called with, and calls of backward.
+
+    Of a window only what was seen at all since the program began is told: a hook may never be reached.
+    """
+
+    def __init__(self) -> None:
+        self.inputs = self.backwards = 0
+        self._at_opening = (0, 0)
+
+    def open(self) -> None:
+        """The first timed step of a window begins."""
+        self._at_opening = self.inputs, self.backwards
+
+    def since_opening(self) -> dict[str, int | None]:
+        """The counts of a window that closes now, by the fields of ``Window``."""
+        inputs, backwards = self._at_opening
+        return {
+            "inputs": self.inputs - inputs if self.inputs else None,
+            "backwards": self.backwards - backwards if self.backwards else None,
+        }
+
+
 class StepCounts:
     """Of steps that are not written out yet; a step's tokens may come until it ends."""
 

@@ -31,7 +31,7 @@ class Explainer:
 
     @property
     def counts(self) -> bool:
-        """Whether one untimed step is to be counted, between ``begin_count`` and ``end_count``."""
+        """Whether some untimed steps are to be counted, each between ``begin_count`` and ``end_count``."""
         return False
 
     @property

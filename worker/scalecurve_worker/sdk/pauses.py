@@ -14,7 +14,7 @@ class Pauses:
         self._loading = loading
         self._began: tuple[int, int] | None = None
         self._steps: dict[int, int] = {}
-        self.window_ns = 0
+        self.window_ns = self.window_count = 0
         """Of the block that runs now."""
         self.total_ns = 0
 
@@ -34,6 +34,7 @@ class Pauses:
         ns = time.monotonic_ns() - began_ns
         self._steps[step] = self._steps.get(step, 0) + ns
         self.window_ns += ns
+        self.window_count += 1
         self.total_ns += ns
 
     def take_out(self, spans: list[Span], first_step: int) -> list[Span]:

@@ -8,7 +8,7 @@ from scalecurve_worker.monitor.host_monitor import HostMonitor
 from scalecurve_worker.monitor.waiting import Waiting
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.batches import LoaderTime
-from scalecurve_worker.sdk.counts import StepCounts
+from scalecurve_worker.sdk.counts import Passes, StepCounts
 from scalecurve_worker.sdk.explainer import Alternate, Explainer
 from scalecurve_worker.sdk.losses import Losses
 from scalecurve_worker.sdk.observation import Observer
@@ -63,6 +63,7 @@ class TimedLoop:
         )
         self.sections = Sections(loading)
         self._pauses = Pauses(clock, loading)
+        self.passes = Passes()
         self._times: list[float] = []
         self._loads: list[int] = []
         self._loaded_ns = 0
@@ -183,7 +184,7 @@ class TimedLoop:
         self._begun_steps += 1
         self._window_units = self._window_samples = 0
         self._window_loader_ns = 0
-        self._pauses.window_ns = 0
+        self._pauses.window_ns = self._pauses.window_count = 0
         self._times = []
         self._clock.synchronize()
         if block.measured:
@@ -245,6 +246,8 @@ class TimedLoop:
                 lead_waited_ns=self._leading.ns,
                 loader_ns=self._window_loader_ns if self._loading.ns else None,
                 paused_ns=self._pauses.window_ns or None,
+                pauses=self._pauses.window_count,
+                **self.passes.since_opening(),
             )
         )
         if block.kind is WindowKind.train:
@@ -267,6 +270,7 @@ class TimedLoop:
     def _drain_or_lead(self) -> None:
         if self._leading.open:
             self._leading.end()
+            self.passes.open()
             if self._observer is not None and self._block is not None and self._block.kind is WindowKind.train:
                 self._observer.window_opens()
             self._drain_at = time.monotonic_ns() + DRAIN_NS

@@ -65,6 +65,8 @@ TRACED_STEPS = 3
 # there; if the next began in that same hook, the range would end in it and write to memory of the one before, which is
 # freed: a segmentation fault in one run of two (torch 2.14, two ranks on two busy cores).
 UNPROFILED_STEPS = 1
+COUNTED_STEPS = 3
+"""Steps whose FLOPs are counted: a step by itself tells nothing of how much they vary"""
 SECTIONED_STEPS, SECTIONED_S = 20, 1.5
 """Most steps whose sections are timed, and the seconds that they may take."""
 _LEAST_TO_COMPARE = 5
@@ -95,7 +97,7 @@ def steps_needed(measure: Measure, several: bool) -> int:
     sections are timed come last, and are left out where the program ends before.
     """
     window = 1 + measure.steps_per_window
-    steps = 2 + min(measure.warmup_steps, measure.max_warmup_steps) + measure.windows * window
+    steps = 1 + COUNTED_STEPS + min(measure.warmup_steps, measure.max_warmup_steps) + measure.windows * window
     if several or measure.trace:
         steps += SETTLING_STEPS + traced_steps(measure)
     if not several:
@@ -135,7 +137,7 @@ class Schedule:
     """Warm-up until stable, then the windows; ``alternate`` windows follow each train window where there are any.
 
     Before the warm-up and after the last window come blocks of observed steps, ever longer, until ``observed``, which
-    gets their number, says that enough was seen. ``counted`` says whether a step before the warm-up is to be counted,
+    gets their number, says that enough was seen. ``counted`` says whether steps before the warm-up are to be counted,
     ``traced`` whether steps after the last window are to be traced, ``sectioned`` how many of them are to be timed
     section by section. ``alternate`` may be set until the first window has closed.
     """
@@ -173,7 +175,8 @@ class Schedule:
         if self._counted():
             # What is compiled is compiled in the first step.
             yield Block(WindowKind.train, 1, WARMUP_WINDOW)
-            yield Block(WindowKind.train, 1, WARMUP_WINDOW, counted=True)
+            for _ in range(COUNTED_STEPS):
+                yield Block(WindowKind.train, 1, WARMUP_WINDOW, counted=True)
         yield from self._warm_up()
         steps, index = self._measure.steps_per_window, 0
         for round_ in range(self._measure.windows):

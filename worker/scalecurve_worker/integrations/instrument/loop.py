@@ -19,7 +19,7 @@ from scalecurve_worker.process.identity import identify
 from scalecurve_worker.process.trial_spec import out_folder, read_trial
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.rendezvous.tcp import CommunicatorError
-from scalecurve_worker.sdk.batches import batch_size
+from scalecurve_worker.sdk.batches import batch_size, elements_of
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.steps.schedule import steps_needed
 from scalecurve_worker.torch.attach import attach_script
@@ -108,6 +108,8 @@ class Loop:
     def loss(self, value: Any) -> None:
         """A loss that ``backward`` is called on; ``scaled`` ones were noted before they were scaled."""
         scaled, self._scaled = self._scaled, False
+        if self._bench is not None and not self._aside:
+            self._bench.backward()
         if self._bench is not None and not scaled and not self._aside and value.numel() == 1:
             self._bench.loss(value)
 
@@ -213,8 +215,10 @@ class Loop:
         if model.training != self._mode:
             return
         self._bench.resume()
+        inputs = [*arguments, *keywords.values()]
+        self._bench.forward(elements_of(inputs))
         try:
-            size = batch_size([*arguments, *keywords.values()], self._bench.samples_per_step)
+            size = batch_size(inputs, self._bench.samples_per_step)
         except ValueError:
             size = None
         self._samples.run(size)

@@ -19,7 +19,7 @@ from scalecurve_worker.torch.explain.sections import watch_program
 from scalecurve_worker.torch.explain.step_flops import StepCounter, StepFlops
 from scalecurve_worker.torch.explain.trace import METHOD, Trace, least, why_unmeasured
 from scalecurve_worker.torch.explain.unsynced import Unsynced, state_of
-from scalecurve_worker.torch.explain.wrappers import count_parameters, ddp_of, enclosing, wrapper_of
+from scalecurve_worker.torch.explain.wrappers import count_parameters, count_trained, ddp_of, enclosing, wrapper_of
 from scalecurve_worker.torch.flops import FlopCountError, device_peak_flops
 from scalecurve_worker.torch.observation import TorchObserver
 from scalecurve_worker.torch.parameters import parameter_checksum
@@ -43,8 +43,9 @@ class TorchExplainer(Explainer):
         self._observer = observer
         self._communicator: Communicator | None = None
         self._counter = StepCounter()
-        self._flops: StepFlops | None = None
-        self._counted_units = 0
+        self._counting = False
+        self._flops: list[StepFlops] = []
+        self._counted_units: list[int] = []
         self._trace = Trace(device, measure)
         self._alternates = False
         self._copies: Copies | None = None
@@ -79,7 +80,8 @@ class TorchExplainer(Explainer):
             )
 
     def begin_count(self) -> None:
-        if self._model is not None:
+        if self._model is not None and not self._counting:
+            self._counting = True
             # Passed before it was wrapped, as a callback is often handed the inner one.
             self._model = enclosing(self._model)
             self._observer.model(self._model)
@@ -89,13 +91,15 @@ class TorchExplainer(Explainer):
 
     def end_count(self, samples: int) -> None:
         try:
-            self._flops = self._counter.end()
+            flops = self._counter.end()
         except FlopCountError as error:
             self._notes["flops"] = str(error)[:300]
             return
-        if self._flops.note:
-            self._notes["flops"] = self._flops.note
-        self._counted_units = samples
+        if flops.note:
+            self._notes["flops"] = flops.note
+        if samples:
+            self._flops.append(flops)
+            self._counted_units.append(samples)
 
     def alternate(self, communicator: Communicator) -> Alternate | None:
         self._communicator = communicator
@@ -153,14 +157,9 @@ class TorchExplainer(Explainer):
         if self._model is not None:
             facts.strategy = wrapper_of(self._model)
             facts.parameters = count_parameters(self._model)
-        if self._flops is not None and self._counted_units:
-            facts.flops_per_sample = self._flops.model / self._counted_units
-            if self._flops.recomputed:
-                facts.hardware_flops_per_sample = (self._flops.model + self._flops.recomputed) / self._counted_units
-            facts.options["precision"] = self._flops.precision or "mixed"
-            if self._device.type == "cuda" and self._flops.precision is not None:
-                name = torch.cuda.get_device_name(self._device)
-                facts.peak_flops = device_peak_flops(name, self._flops.precision)
+            facts.trained_parameters = count_trained(self._model)
+        if self._flops:
+            self._note_flops(facts)
         self._trace.note(facts, communicator)
         if not self._exposes:
             return
@@ -169,6 +168,19 @@ class TorchExplainer(Explainer):
         if problem := why_unmeasured(communicator, self._trace.problem):
             before = self._notes.get("exposedCommunication", "not measured")
             facts.options["exposedCommunication"] = f"{before}; nor in the trace: {problem}"
+
+    def _note_flops(self, facts: Facts) -> None:
+        units, model = sum(self._counted_units), sum(each.model for each in self._flops)
+        facts.flops_per_sample = model / units
+        counted = zip(self._flops, self._counted_units, strict=True)
+        passes = [(flops.model - flops.outside) / samples for flops, samples in counted]
+        facts.flops_spread = [min(passes), max(passes)]
+        if recomputed := sum(each.recomputed for each in self._flops):
+            facts.hardware_flops_per_sample = (model + recomputed) / units
+        precision = self._flops[-1].precision
+        facts.options["precision"] = precision or "mixed"
+        if self._device.type == "cuda" and precision is not None:
+            facts.peak_flops = device_peak_flops(torch.cuda.get_device_name(self._device), precision)
 
     def _state_to_keep(self, ddp: Any) -> KeptState:
         """What steps without communication change; raises ``NotKeptError`` where they cannot be run on this rank."""

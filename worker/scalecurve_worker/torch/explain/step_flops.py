@@ -35,12 +35,16 @@ _STANDARD = {"aten", "prim", "prims", "c10d", "_c10d_functional", "fsdp", "profi
 
 
 class StepFlops(NamedTuple):
-    """FLOPs of a step, without what is computed again; the arithmetic of most of them, where it is known."""
+    """FLOPs of a step, without what is computed again; the arithmetic of most of them, where it is known.
+
+    ``outside`` are those of ``model`` in neither a forward nor a backward pass, as an optimizer's own products.
+    """
 
     model: int
     precision: Precision | None
     note: str | None = None
     recomputed: int = 0
+    outside: int = 0
 
 
 class StepCounter:
@@ -85,7 +89,7 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._by_type: Counter[torch.dtype] = Counter()
-        self._recomputed = 0
+        self._recomputed = self._outside = 0
         self._foreign: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -108,6 +112,8 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         if _again():
             self._recomputed += flops
             return
+        if not torch.is_grad_enabled() and torch._C._current_graph_task_id() == -1:
+            self._outside += flops
         operand = next((each for each in args if isinstance(each, Tensor)), None)
         self._by_type[operand.dtype if operand is not None else torch.float32] += flops
 
@@ -117,7 +123,7 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             raise FlopCountError("no matrix product or convolution of torch ran in the counted step")
         kind, _ = self._by_type.most_common(1)[0]
         note = f"without operations that torch cannot count: {', '.join(sorted(self._foreign)[:3])}"
-        return StepFlops(total, _precision(kind), note if self._foreign else None, self._recomputed)
+        return StepFlops(total, _precision(kind), note if self._foreign else None, self._recomputed, self._outside)
 
 
 class _FirstCall:

@@ -60,8 +60,19 @@ def count_parameters(model: nn.Module) -> int:
     """Elements of all parameters, whole where ranks hold shares. Collective with FSDP's older class."""
     if FullyShardedDataParallel.fsdp_modules(model):
         return sum(tensor.numel() for _, tensor in full_parameters(model))
-    # DeepSpeed's ZeRO-3 leaves an empty parameter, and notes its size beside it.
-    return sum(int(getattr(parameter, "ds_numel", parameter.numel())) for parameter in model.parameters())
+    return sum(_elements(parameter) for parameter in model.parameters())
+
+
+def count_trained(model: nn.Module) -> int | None:
+    """Elements of the parameters that require a gradient; None with FSDP's older class, whose flat ones mix both."""
+    if FullyShardedDataParallel.fsdp_modules(model):
+        return None
+    return sum(_elements(parameter) for parameter in model.parameters() if parameter.requires_grad)
+
+
+def _elements(parameter: nn.Parameter) -> int:
+    """Whole: DeepSpeed's ZeRO-3 leaves an empty parameter, and notes its size beside it."""
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 
 def full_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -16,6 +16,7 @@ from scalecurve.curves.anatomy import anatomy_of
 from scalecurve.curves.doubts import counted, doubts, first_lines
 from scalecurve.curves.headline import headline, notes
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
+from scalecurve.curves.same_work import other_work
 from scalecurve.curves.sockets import socket_lines
 from scalecurve.curves.tables import scaling_table
 from scalecurve.render import formatting
@@ -115,8 +116,10 @@ def _points(series: MeasuredSeries, level: float) -> tuple[PointResult, ...]:
         planned = measured.point.global_batch if series.sample_unit == "samples" else None
         off_plan = bool(planned and abs((result.effective_batch or planned) / planned - 1) > ROUNDING)
         imported = any(record.imported for record in measured.good)
-        doubtful = doubts(measured, result.efficiency, off_plan)
-        results.append(replace(result, off_plan=off_plan, doubts=doubtful, imported=imported))
+        others = other_work(measured, base)
+        doubtful = doubts(measured, result.efficiency, off_plan, others)
+        said = tuple(other.detail for other in others)
+        results.append(replace(result, off_plan=off_plan, doubts=doubtful, other_work=said, imported=imported))
     return tuple(results)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries
 from scalecurve.curves.results import PointResult, ScalingResult
+from scalecurve.curves.same_work import OtherWork
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.record.checks.proof import MOST_EFFICIENCY, MOST_EFFICIENCY_UNCERTAIN, unproved
@@ -27,9 +28,15 @@ NOT_CHECKED = "imported, not checked by ScaleCurve"
 Named = tuple[str, PointResult]  # with the name of the series
 
 
-def doubts(measured: MeasuredPoint, efficiency: Estimate | None, off_plan: bool) -> tuple[InvalidReason, ...]:
-    """What keeps a point from counting; ``off_plan`` if its samples are not those that were planned."""
+def doubts(
+    measured: MeasuredPoint, efficiency: Estimate | None, off_plan: bool, others: Sequence[OtherWork] = ()
+) -> tuple[InvalidReason, ...]:
+    """What keeps a point from counting; ``off_plan`` if its samples are not those that were planned.
+
+    ``others`` is what differs from the baseline's work.
+    """
     reasons = [reason for record in measured.good for reason in unproved(record)]
+    reasons += [other.reason for other in others]
     if efficiency is not None and efficiency.value > MOST_EFFICIENCY:
         noise_explains = efficiency.unknown or (efficiency.low is not None and efficiency.low <= MOST_EFFICIENCY)
         # One number from elsewhere has no interval: its source leaves open how much of it is noise.
@@ -101,6 +108,9 @@ def doubtful_lines(points: Sequence[Named]) -> tuple[str, ...]:
         lines.append(of("unproved", unseen, "; ".join(whys)))
     if told := [(name, p) for name, p in measured if InvalidReason.reported in p.doubts]:
         lines.append(of("reported", told, f"times are those that the program printed, unchecked, {at(told)}"))
+    if different := [(name, p) for name, p in measured if p.other_work]:
+        whys = (f"{', '.join(p.other_work)}, {at([(name, p)])}" for name, p in different)
+        lines.append(of("other work than the baseline", different, few(whys)))
     if beyond := [(name, p) for name, p in measured if InvalidReason.impossible_efficiency in p.doubts]:
         values = [(formatting.interval(p.efficiency, True), at([(name, p)])) for name, p in beyond if p.efficiency]
         why = f"efficiency {few(' '.join(value) for value in values)}; its samples, a clock or the baseline is wrong"

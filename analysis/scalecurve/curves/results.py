@@ -57,7 +57,8 @@ class PointResult:
     ``peak`` is what ``mfu`` and ``hfu`` are shares of, ``peak_refused`` why neither is known although it was measured.
     ``anatomies`` are what a step of each repetition is made of, where every repetition timed its sections.
     ``computing`` is the efficiency of the steps without all-reduce against the baseline's. ``off_plan`` says that the
-    samples of its steps are not the planned ones, ``doubts`` why the point does not count. ``imported`` points were
+    samples of its steps are not the planned ones, ``doubts`` why the point does not count, and
+    ``other_work`` in words what differs from the baseline's work. ``imported`` points were
     measured elsewhere; they count, and are marked as ``hollow`` as doubtful ones.
     """
 
@@ -88,6 +89,7 @@ class PointResult:
     anatomies: tuple[StepAnatomy, ...] = ()
     off_plan: bool = False
     doubts: tuple[InvalidReason, ...] = ()
+    other_work: tuple[str, ...] = ()
     imported: bool = False
 
     @property

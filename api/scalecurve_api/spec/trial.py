@@ -44,7 +44,8 @@ FINAL_PHASES = frozenset(
 class InvalidReason(StrEnum):
     """Why a run that ended well was not what the experiment requested, or why it does not count without being told.
 
-    ``impossible_efficiency`` is of a point, and ``reported`` of a run that was not observed: neither makes it Invalid.
+    Those in ``OF_POINTS`` are of a point, and ``reported`` of a run that was not observed:
+    none of them makes a trial Invalid.
     """
 
     wrong_world_size = "WrongWorldSize"
@@ -60,6 +61,12 @@ class InvalidReason(StrEnum):
     untimed_work = "UntimedWork"
     wrong_clock = "WrongClock"
     impossible_efficiency = "ImpossibleEfficiency"
+    different_parameters = "DifferentParameters"
+    different_arithmetic = "DifferentArithmetic"
+    different_flops = "DifferentFlops"
+    different_inputs = "DifferentInputs"
+    fewer_passes = "FewerPasses"
+    different_pauses = "DifferentPauses"
     reported = "Reported"
     frozen_changed = "FrozenChanged"
     oversubscribed = "Oversubscribed"
@@ -77,6 +84,20 @@ class InvalidReason(StrEnum):
         """Read a reason, also one as older records spell it; None where ``name`` is none."""
         name = "NoisyNeighbor" if name == "NoisyNeighbour" else name
         return cls(name) if name in list(cls) else None
+
+
+OF_POINTS = frozenset(
+    {
+        InvalidReason.impossible_efficiency,
+        InvalidReason.different_parameters,
+        InvalidReason.different_arithmetic,
+        InvalidReason.different_flops,
+        InvalidReason.different_inputs,
+        InvalidReason.fewer_passes,
+        InvalidReason.different_pauses,
+    }
+)
+"""Of a comparison with the baseline, so of no trial by itself."""
 
 
 class FailedReason(StrEnum):

@@ -234,6 +234,9 @@ class CommunicationSeen(Model):
         default=None,
         description="fewest collectives of an observed step, by the same count, where each step is an update",
     )
+    least_bytes: Int64 | None = Field(
+        default=None, description="what the gradients of these steps' updates take at the least, as they are exchanged"
+    )
 
 
 class DataSeen(Model):

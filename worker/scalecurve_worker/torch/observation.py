@@ -10,7 +10,7 @@ import importlib
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from scalecurve_api.record.checks.proof import least_bytes
+from scalecurve_api.record.checks.proof import LEAST_BITS, least_bytes
 from scalecurve_api.record.rank import CommunicationSeen, Proof, Traffic, TrainingSeen
 from scalecurve_worker.sdk.batches import LoaderTime
 from scalecurve_worker.sdk.observation import Observer, SampleDigest, tensor_bytes
@@ -50,6 +50,7 @@ class TorchObserver(Observer):
         self._inputs = SampleDigest("inputs of the model")
         self._updates: Counter[Optimizer] = Counter()
         self._gradient = False
+        self._elements: dict[int, int] = {}
         self._profiler = ProfilerSession()
         self._undo: list[Callable[[], None]] = []
         self._before: int | None = None
@@ -90,9 +91,11 @@ class TorchObserver(Observer):
         if self._problem or not self._phases:
             return self._problem
         phase = self._phases[-1]
-        elements = sum(parameter.numel() for parameter in self._model.parameters()) if self._model is not None else 0
-        enough = bool(phase.kinds) and phase.bytes / phase.steps >= least_bytes(elements)
-        return enough or _KERNELS in phase.kinds
+        least = self._least_bytes(phase)
+        if least is None:
+            elements = sum(parameter.numel() for parameter in self._model.parameters()) if self._model else 0
+            least = round(least_bytes(elements) * phase.steps)
+        return bool(phase.kinds) and (phase.bytes >= least or _KERNELS in phase.kinds)
 
     def window_opens(self) -> None:
         self._before = collectives()
@@ -158,8 +161,21 @@ class TorchObserver(Observer):
             # Messages, Horovod's sums and those in a CUDA graph are not counted by a process group.
             timed_calls=self._timed if all(map(_is_counted, least.kinds)) else None,
             # Without an update at every step, one step may exchange what several computed.
+            least_bytes=self._least_bytes(least),
             least_calls=self._least if next(iter(self._updates.values()), 0) >= self.steps else None,
         )
+
+    def _least_bytes(self, phase: "_Traffic") -> int | None:
+        """What gradients take on their way in this phase; None where no update was seen, or other things are exchanged.
+
+        Stages of a pipeline send activations, and experts are sent samples, in place of their gradients.
+        """
+        elements = sum(self._elements.values())
+        if not elements or not phase.updates or any(map(_exchanges_other, phase.kinds)):
+            return None
+        # DistributedDataParallel lists the hooks that it was handed; only those may send less than a bit.
+        hooked = any(getattr(module, "_comm_hooks", None) for module in _modules_of(self._model))
+        return round(phase.updates * (least_bytes(elements) if hooked else elements * LEAST_BITS / 8))
 
     def _note(self, event: Any) -> None:
         name = event.name()
@@ -177,10 +193,12 @@ class TorchObserver(Observer):
         self._updates[optimizer] += 1
         if optimizer is next(iter(self._updates)):
             self._count_step()
+            self._phases[-1].updates += 1
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self._elements.update((id(p), _gradient_elements(p)) for p in parameters if p.requires_grad)
         if self._gradient:
             return
-        parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
-        self._gradient = any(p.grad is not None and bool(torch.count_nonzero(_local(p.grad))) for p in parameters)
+        self._gradient = any(p.grad is not None and bool(torch.count_nonzero(_stored(p.grad))) for p in parameters)
 
     def _count_step(self) -> None:
         """From one update of the first optimizer to its next."""
@@ -210,6 +228,7 @@ class _Traffic:
     kinds: Counter[str] = field(default_factory=Counter)
     sizes: Counter[str] = field(default_factory=Counter)
     steps: int = 0
+    updates: int = 0
 
     @property
     def bytes(self) -> int:
@@ -254,6 +273,10 @@ def _is_counted(kind: str) -> bool:
     return kind.startswith(_LIBRARIES) and "send" not in kind and "recv" not in kind
 
 
+def _exchanges_other(kind: str) -> bool:
+    return kind == _KERNELS or "send" in kind or "recv" in kind or "alltoall" in kind or "all_to_all" in kind
+
+
 def watch_loaders(loading: LoaderTime) -> LoaderTime:
     """Count the time in ``next()`` of every DataLoader, also those of loops that do not use ``bench.steps``."""
     loop = threading.get_ident()
@@ -292,6 +315,21 @@ def _local(tensor: Tensor) -> Tensor:
         held: Tensor = to_local()
         return held
     return tensor if shard is None else shard
+
+
+def _modules_of(model: nn.Module | None) -> Iterable[nn.Module]:
+    return () if model is None else model.modules()
+
+
+def _gradient_elements(parameter: Tensor) -> int:
+    """Elements that this rank has of a gradient; of a sparse one, those that are stored."""
+    gradient = parameter.grad
+    return _stored(gradient if gradient is not None and gradient.is_sparse else parameter).numel()
+
+
+def _stored(tensor: Tensor) -> Tensor:
+    """What is stored here of a sparse tensor, or of one whose ranks hold shares."""
+    return tensor.detach().coalesce().values() if tensor.is_sparse else _local(tensor)
 
 
 def _may_be_unseen(ours: set[str]) -> bool:

@@ -26,6 +26,8 @@ MOST_EFFICIENCY_UNCERTAIN = 1.25
 """Of a number that was measured elsewhere and has no interval: a baseline 20 % too slow is noise at most"""
 LEAST_SHARE = 1e-3
 """Of the model's bytes in a step: the strongest compression of gradients in use sends about as much."""
+LEAST_BITS = 1
+"""Of each element of a gradient in an update, unless a communication hook of DDP compresses: its sign, at the least"""
 _ELEMENT_BYTES = 4
 
 
@@ -89,11 +91,24 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         return Check(name=name, passed=False, detail=detail)
     if fewer := next(filter(None, map(_fewer_calls, ranks)), None):
         return Check(name=name, passed=False, detail=fewer)
+    if partial := next(filter(None, map(_part_of_gradients, counts)), None):
+        return Check(name=name, passed=None, detail=partial)
     each, model = min(seen.bytes / max(1, seen.steps) for seen in counts), ranks[0].parameters or 0
-    if each < least_bytes(model):
+    if each < least_bytes(model) and any(seen.least_bytes is None for seen in counts):
         detail = f"{each:,.0f} bytes a step is too little for gradients of a model of {model * _ELEMENT_BYTES:,} bytes"
         return Check(name=name, passed=None, detail=detail)
     return Check(name=name, passed=True, detail=f"{_kinds(counts)}, at least {each:,.0f} bytes a step on every rank")
+
+
+def _part_of_gradients(seen: CommunicationSeen) -> str | None:
+    """What says that less was exchanged than all gradients of the observed updates take."""
+    if seen.least_bytes is None or seen.bytes >= seen.least_bytes:
+        return None
+    return (
+        f"{seen.bytes:,} bytes in {counted(seen.steps, 'observed step')}, and gradients of their updates take "
+        f"{seen.least_bytes:,} at the least: average all of them; what compresses further is seen where it is a "
+        "communication hook of DistributedDataParallel"
+    )
 
 
 def _fewer_calls(record: RankRecord) -> str | None:

@@ -90,6 +90,18 @@ def test_a_scalar_is_no_gradient() -> None:
     )
 
 
+def test_a_part_of_the_gradients_is_no_gradient() -> None:
+    """An all-reduce of half a percent of the model's bytes was proved: of 1,000 parameters, in 3 steps."""
+    part = CommunicationSeen(calls=3, bytes=60, steps=3, kinds=["all-reduce"], method="profiler", least_bytes=375)
+    passed, detail = of(judge(CUSTOM, proved(communication=part), GOOD), "NoCommunication")
+    assert passed is None
+    assert detail.startswith("60 bytes in 3 observed steps, and gradients of their updates take 375 at the least: ")
+    signs = part.model_copy(update={"bytes": 375})
+    assert of(judge(CUSTOM, proved(communication=signs), GOOD), "NoCommunication")[0] is True
+    hooked = part.model_copy(update={"least_bytes": 12})
+    assert of(judge(CUSTOM, proved(communication=hooked), GOOD), "NoCommunication")[0] is True
+
+
 def test_a_record_that_counts_no_steps_is_judged() -> None:
     none = CommunicationSeen(calls=1, bytes=-5, steps=0, method="none of ours")
     assert of(judge(CUSTOM, proved(communication=none), GOOD), "NoCommunication")[0] is None

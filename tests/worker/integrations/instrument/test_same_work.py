@@ -84,6 +84,16 @@ def test_other_work_at_two_workers_is_seen(tmp_path: Path, kind: str, reasons: s
 
 
 @pytest.mark.parametrize(
+    ("kind", "passed"),
+    [("little_exchanged", None), ("compressed", True), ("signs", True), ("sparse", True), ("adapters", True)],
+)
+def test_gradients_are_exchanged_or_the_point_is_unproved(tmp_path: Path, kind: str, passed: bool | None) -> None:
+    record = measured(tmp_path / "2", "work", kind, 2)
+    (check,) = (check for check in record.checks if check.name == "NoCommunication")
+    assert check.passed is passed, check.detail
+
+
+@pytest.mark.parametrize(
     ("script", "kind"),
     [
         ("work", "padded"),

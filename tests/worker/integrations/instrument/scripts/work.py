@@ -83,11 +83,15 @@ def train(
     after_backward: Callable[[nn.Module], None] = lambda _: None,
     backward_in: Callable[[int], bool] = lambda _: True,
     parts: int = 1,
+    hook: Callable[..., torch.futures.Future[Tensor]] | None = None,
 ) -> None:
     """The loop itself; what is different stands in its arguments."""
     if MORE:
         dist.init_process_group("gloo")
     trained = nn.parallel.DistributedDataParallel(model, find_unused_parameters=True) if MORE and wrap else model
+    if hook is not None and isinstance(trained, nn.parallel.DistributedDataParallel):
+        # torch refuses annotations that are text, as they are here.
+        trained.register_comm_hook(None, lambda state, bucket: hook(state, bucket))
     optimizer = update(model.parameters(), lr=1e-3)  # type: ignore[call-arg]
     data = Sequences(ragged)
     sampler = DistributedSampler(data) if MORE else None
@@ -156,6 +160,49 @@ def little_exchanged() -> None:
                 dist.all_reduce(parameter.grad)
 
     train(Layers(12), wrap=False, after_backward=average)
+
+
+def compressed() -> None:
+    """Of each bucket a hook of DDP sends one element in a hundred."""
+
+    def few(_: object, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+        kept = bucket.buffer()[::100].clone()
+        dist.all_reduce(kept)
+        bucket.buffer().zero_()[::100] = kept / WORLD
+        result: torch.futures.Future[Tensor] = torch.futures.Future()
+        result.set_result(bucket.buffer())
+        return result
+
+    train(Layers(12), hook=few)
+
+
+def signs() -> None:
+    """As signSGD with a majority vote, without any wrapper: a byte for each element."""
+
+    def vote(model: nn.Module) -> None:
+        flat = torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.grad is not None]).sign().to(torch.int8)
+        if MORE:
+            dist.all_reduce(flat)
+        parts = flat.sign().float().split([p.numel() for p in model.parameters()])
+        for parameter, part in zip(model.parameters(), parts, strict=True):
+            parameter.grad = part.reshape(parameter.shape)
+
+    train(Layers(), wrap=False, after_backward=vote)
+
+
+class Rows(nn.Module):
+    """A large table of which a batch reads a few rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(20_000, 4, sparse=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.table((x[:, 0, :2].abs() * 1000).long() % 20_000))
+
+
+def sparse() -> None:
+    train(Rows())
 
 
 def feigned_evaluation() -> None:

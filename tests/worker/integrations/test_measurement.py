@@ -137,7 +137,7 @@ def test_a_second_training_of_a_trial_is_not_measured(out: Path, capsys: pytest.
 
 def test_a_training_of_too_few_steps_is_refused_at_once(out: Path) -> None:
     measurement = Measurement("samples", None)
-    with pytest.raises(WorkloadError, match="the training has 9 steps, and the measurement needs at least 12; more"):
+    with pytest.raises(WorkloadError, match="the training has 9 steps, and the measurement needs at least 14; more"):
         measurement.join(None, 9, "more epochs")
     assert not measurement.running
 
@@ -156,7 +156,7 @@ def test_a_short_training_by_hand_is_told_and_runs(capsys: pytest.CaptureFixture
     assert measurement.next_step()
     measurement.training_ended("more epochs")
     printed = capsys.readouterr()
-    assert "the training has 5 steps, and the measurement needs at least 277; more epochs" in printed.err
+    assert "the training has 5 steps, and the measurement needs at least 279; more epochs" in printed.err
     assert "no window was completed" in printed.out
 
 

@@ -100,14 +100,14 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     return Check(name=name, passed=True, detail=f"{_kinds(counts)}, at least {each:,.0f} bytes a step on every rank")
 
 
-def _part_of_gradients(seen: CommunicationSeen) -> str | None:
+def _part_of_gradients(exchanged: CommunicationSeen) -> str | None:
     """What says that less was exchanged than all gradients of the observed updates take."""
-    if seen.least_bytes is None or seen.bytes >= seen.least_bytes:
+    if exchanged.least_bytes is None or exchanged.bytes >= exchanged.least_bytes:
         return None
     return (
-        f"{seen.bytes:,} bytes in {counted(seen.steps, 'observed step')}, and gradients of their updates take "
-        f"{seen.least_bytes:,} at the least: average all of them; what compresses further is seen where it is a "
-        "communication hook of DistributedDataParallel"
+        f"{exchanged.bytes:,} bytes in {counted(exchanged.steps, 'observed step')}, and gradients of their updates "
+        f"take {exchanged.least_bytes:,} at the least: average all of them; what compresses further is seen where it "
+        "is a communication hook of DistributedDataParallel"
     )
 
 

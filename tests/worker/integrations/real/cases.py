@@ -19,8 +19,8 @@ from tests.worker.worker_ranks import launch, make_trial, records
 SCRIPTS = Path(__file__).parent / "scripts"
 CUSTOM = {"program": "custom", "command": ["x"], "device": "cpu", "model": "resnet18"}
 TRIAL = make_trial(1, workload=CUSTOM, measure={"maxForeignLoad": 1.0})
-LEAST = 2 + 2 + 2 * (1 + 3)
-"""Steps of this trial at least: two that count its operations, warm-up, and two windows with the step before each."""
+LEAST = 1 + 3 + 2 + 2 * (1 + 3)
+"""Steps of this trial at least: four around counting, warm-up, and two windows with the step before each."""
 
 
 def needs(*modules: str) -> pytest.MarkDecorator:

@@ -13,6 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
 from scalecurve_worker.torch.explain import unsynced  # noqa: E402
 from scalecurve_worker.torch.explain.kept_state import KeptState, NotKeptError, walked  # noqa: E402
 from scalecurve_worker.torch.explain.unsynced import available_memory, state_of  # noqa: E402
@@ -49,6 +51,16 @@ def test_every_tensor_that_a_step_changes_is_found_once() -> None:
     # 4 parameters and 3 buffers; two moments and a count for each parameter.
     for roots in ([model, optimizer], [model, optimizer, optimizer]):
         assert sum(isinstance(each, torch.Tensor) for each in walked(roots)) == 4 + 3 + 4 * 3
+
+
+def test_a_model_without_data_is_no_state() -> None:
+    model = torch.nn.Linear(2, 2)
+    optimizer = trained(model)
+    size = state_of(model, [optimizer], None).size
+    with FakeTensorMode():
+        planned = torch.nn.Linear(64, 64)
+    assert state_of(model, [optimizer], None).size == size
+    assert planned.weight.shape == (64, 64)
 
 
 def test_what_cannot_be_put_back_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

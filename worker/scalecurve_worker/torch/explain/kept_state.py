@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -31,9 +32,9 @@ _CONTAINERS = (dict, list, set, deque)
 _UNCHANGED = (
     int, float, complex, str, bytes, type(None), type, enum.Enum, range, slice, frozenset, Path, re.Pattern,
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType, functools.partial,
-    weakref.ReferenceType, torch.dtype, torch.device, torch.Size, torch.distributed.ProcessGroup,
+    weakref.ReferenceType, torch.dtype, torch.device, torch.Size, torch.distributed.ProcessGroup, FakeTensor,
 )  # fmt: skip
-"""Immutable, or code; a container that holds another in its place is put back itself."""
+"""Immutable, code, or without data; a container that holds another in its place is put back itself."""
 
 
 class NotKeptError(ValueError):

@@ -19,9 +19,9 @@ OUT = Path(os.environ["SCALECURVE_OUT"])
 schedule.ENOUGH_S = 1e9  # the same steps are observed however slow the machine is
 BATCH = 4
 IMAGES = torch.randn(64, 200, generator=torch.Generator().manual_seed(3))
-# Before every window of 3: after 4 observed and one between them, 2 for the count and 2 warm-up steps, with 3 to settle
+# Before every window of 3: after 4 observed and one between them, 4 for the count and 2 warm-up steps, with 3 to settle
 # between windows.
-UNTIMED = (9, 16, 23, 30)
+UNTIMED = (11, 18, 25, 32)
 STRANGERS = ("strangers", "strangers-own-order", "sleep")
 
 

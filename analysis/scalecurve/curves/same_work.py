@@ -137,7 +137,8 @@ def _pauses(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherWork]
     expected = rate / by_epochs * sum(w.steps for w in before)
     seen = sum(w.pauses or 0 for w in before)
     if expected > seen + len(before) and paused > UNTIMED_SHARE * (paused + timed):
-        detail = f"{paused / (paused + timed):.0%} of the time is evaluation in no window, {count(seen, 'time')}"
+        share = formatting.percent(paused / (paused + timed), 0)
+        detail = f"{share} of the time is evaluation in no window, {count(seen, 'time')}"
         yield OtherWork(InvalidReason.different_pauses, detail + _at(base))
 
 

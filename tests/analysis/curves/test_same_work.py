@@ -138,7 +138,7 @@ FAKES: list[tuple[str, OfRecord, OfWindow, str, str]] = [
         nothing,
         windows_at_two(lambda window: {"pauses": window.steps, "paused_ns": window.wall_ns // 2}),
         "DifferentPauses",
-        "33% of the time is evaluation in no window, 0 times at 1 worker",
+        "33 % of the time is evaluation in no window, 0 times at 1 worker",
     ),
 ]
 

@@ -17,12 +17,17 @@ RANK_SCHEMA: Final = "scalecurve.dev/rank/v1alpha1"
 
 
 class WindowKind(StrEnum):
-    """What was timed: the program, the program without its all-reduce, or without any wrapper (one worker)."""
+    """What was timed: the program, the program without its all-reduce, or without any wrapper (one worker).
+
+    Bare steps are the program's with nothing measured in them but their time, and take turns with instrumented ones.
+    """
 
     warmup = "warmup"
     train = "train"
     no_communication = "no-communication"
     plain = "plain"
+    bare = "bare"
+    instrumented = "instrumented"
 
 
 class Window(Model):

@@ -17,6 +17,7 @@ from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench, batch_size
 from scalecurve_worker.sdk.explainer import Explainer
+from scalecurve_worker.steps.schedule import GUARD_STEPS
 from scalecurve_worker.steps.timing import HostClock, Span
 from tests.step_journal import read_rows
 from tests.waiting import PATIENCE_S
@@ -207,6 +208,33 @@ def test_the_step_that_fills_an_idle_device_is_in_no_window(out: Path, monkeypat
     assert [row.duration_ns for row in rows if row.window >= 0] == [10] * 6
     assert [row.duration_ns for row in rows if row.window < 0 and row.step >= 4] == [1000, 1000]
     assert [w.open_ns for w in record.windows] == [next(r.start_ns for r in rows if r.window == i) for i in (0, 1)]
+
+
+def test_bare_steps_take_turns_with_instrumented_ones(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = make_trial(measure={"warmupSteps": 4, "maxWarmupSteps": 4, "windows": 2, "stepsPerWindow": 70})
+    monkeypatch.setenv(TRIAL_ENV, trial.model_dump_json(by_alias=True))
+    session, clock = Session(), RefillingClock()
+    bench = Bench(session, clock)
+    monkeypatch.setattr(bench._loop.monitor, "_monitors", [Meter(clock)])
+    bare = 0
+    while bench.step():
+        bare += bench.bare
+        assert bench.kind is WindowKind.train
+    record = bench.finish()
+    taken = [window for window in record.windows if window.index >= 2]
+    assert sorted(window.kind for window in taken) == [WindowKind.bare] * 2 + [WindowKind.instrumented] * 2
+    assert bare == 2 * (GUARD_STEPS + 3)
+    # The step that fills the idle device is a guard, and of the bare ones only two ends are marked.
+    assert [(w.wall_ns, w.steps, w.samples, w.lead_ns) for w in taken if w.kind == "instrumented"] == [
+        (30, 3, 12, None)
+    ] * 2
+    assert [w.steps for w in taken if w.kind == "bare"] == [3, 3]
+    assert [w.energy_mj for w in taken if w.kind == "bare"] == [None, None]
+    rows = list(read_rows(out / journal_file(0)))
+    assert [row.step for row in rows] == list(range(len(rows)))
+    for window in taken:
+        own = [row for row in rows if row.window == window.index]
+        assert (len(own), sum(row.duration_ns for row in own)) == (3, window.wall_ns)
 
 
 def test_a_trial_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

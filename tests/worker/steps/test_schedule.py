@@ -11,6 +11,8 @@ from scalecurve_api.spec.measure import Measure
 from scalecurve_worker.steps.schedule import (
     ENOUGH_S,
     ENOUGH_STEPS,
+    GUARD_STEPS,
+    MOST_IN_TURNS,
     SETTLING_STEPS,
     Block,
     Schedule,
@@ -161,3 +163,31 @@ def test_sections_come_after_the_windows_and_are_as_many_as_there_is_time_for() 
     schedule = Schedule(measure, traced=lambda: True, sectioned=lambda: 2)
     assert blocks_of(schedule, steady)[-2:] == [Block(WindowKind.train, 2, -1, sectioned=True)] * 2
     assert [sectioned_steps(step_s) for step_s in (0, 0.001, 0.15, 60)] == [20, 20, 10, 1]
+
+
+@given(windows=st.integers(1, 40), per_window=st.integers(1, 200), alternates=st.booleans(), seed=st.integers(0, 99))
+def test_bare_and_instrumented_steps_take_turns_within_their_share(
+    windows: int, per_window: int, alternates: bool, seed: int
+) -> None:
+    measure = Measure(warmup_steps=0, max_warmup_steps=0, windows=windows, steps_per_window=per_window)
+    blocks = blocks_of(Schedule(measure, WindowKind.plain if alternates else None, seed=seed), steady)
+    taken = [block for block in blocks if block.in_turn]
+    timed = sum(block.steps for block in blocks if block.measured and not block.in_turn)
+    assert sum(block.steps + GUARD_STEPS for block in taken) <= MOST_IN_TURNS * timed
+    assert bool(taken) == (timed >= 134)
+    for four in zip(*[iter(taken)] * 4, strict=True):
+        first, second = (block.kind is WindowKind.bare for block in four[:2])
+        assert [block.kind is WindowKind.bare for block in four] == [first, second, second, first]
+        assert first != second
+    assert [block.window for block in blocks if block.measured] == list(range(windows * (1 + alternates) + len(taken)))
+
+
+def test_turns_are_drawn_by_the_seed_and_by_nothing_else() -> None:
+    def kinds(seed: int | None) -> str:
+        measure = Measure(windows=40)
+        taken = [block for block in blocks_of(Schedule(measure, seed=seed), steady) if block.in_turn]
+        return "".join(block.kind.value[0] for block in taken)
+
+    assert kinds(1) == kinds(1) != kinds(2)
+    assert {kinds(seed)[:4] for seed in range(20)} == {"biib", "ibbi"}
+    assert kinds(None) == ""

@@ -4,9 +4,11 @@ import itertools
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scalecurve_worker.steps import timing
-from scalecurve_worker.steps.timing import HostClock, Span, UnixTime
+from scalecurve_worker.steps.timing import BareClock, HostClock, Span, UnixTime, evened
 
 UNIX_NS = 1_700_000_000_000_000_000
 
@@ -68,3 +70,24 @@ def test_real_time_runs_forward() -> None:
     (span,) = host.finished()
     assert span.start_ns == opened
     assert 0 <= span.duration_ns <= wall
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=20))
+def test_evened_steps_take_as_long_together(durations: list[int]) -> None:
+    starts = itertools.accumulate(durations, initial=7)
+    evened_steps = evened([Span(start, duration) for start, duration in zip(starts, durations, strict=False)])
+    assert sum(span.duration_ns for span in evened_steps) == sum(durations)
+    lengths = [span.duration_ns for span in evened_steps]
+    assert not lengths or max(lengths) - min(lengths) <= 1
+    assert all(one.start_ns + one.duration_ns == two.start_ns for one, two in itertools.pairwise(evened_steps))
+
+
+def test_a_bare_clock_is_marked_twice() -> None:
+    clock = BareClock(HostClock(UnixTime()))
+    clock.watch(2, 3)
+    opened = clock.open()
+    assert [clock.mark() for _ in range(5)] == [0] * 5
+    steps = clock.finished()
+    assert len(steps) == 5
+    assert steps[0].start_ns == opened
+    assert sum(step.duration_ns for step in steps) <= clock.close()

@@ -5,6 +5,7 @@ import os
 import statistics
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -108,6 +109,11 @@ class Session:
     @property
     def measure(self) -> Measure:
         return self.trial.measure if self.trial else Measure()
+
+    @property
+    def seed(self) -> int | None:
+        """Of what is drawn in this trial, the same on every rank; None without an engine."""
+        return zlib.crc32(self.trial.name.encode()) if self.trial else None
 
     def append(self, rows: Iterable[StepRow]) -> None:
         kept = list(rows)

@@ -93,6 +93,11 @@ class Bench:
         return self._loop.kind
 
     @property
+    def bare(self) -> bool:
+        """Whether the step that runs now is one in which nothing is looked at."""
+        return self._loop.bare
+
+    @property
     def sections(self) -> Sections:
         """What times sections of untimed steps, for a program that tells of its own."""
         return self._loop.sections

@@ -14,8 +14,8 @@ from scalecurve_worker.sdk.losses import Losses
 from scalecurve_worker.sdk.observation import Observer
 from scalecurve_worker.sdk.pauses import Pauses
 from scalecurve_worker.sdk.sections import Sections
-from scalecurve_worker.steps.schedule import Block, Schedule, enough_steps, sectioned_steps, slowest
-from scalecurve_worker.steps.timing import Clock
+from scalecurve_worker.steps.schedule import GUARD_STEPS, Block, Schedule, enough_steps, sectioned_steps, slowest
+from scalecurve_worker.steps.timing import BareClock, Clock, evened
 
 DRAIN_NS = 400_000_000  # the journal is at most so far behind the steps that have ended
 
@@ -43,7 +43,8 @@ class TimedLoop:
         self.energies: list[list[int | None]] = []
         self.monitor = HostMonitor([worker.topology for worker in session.workers])
         self._session = session
-        self._clock = clock
+        self._clock = self._every_step = clock
+        self._bare = BareClock(clock)
         self._counts = counts
         self._losses = losses
         self._loading = loading
@@ -60,6 +61,7 @@ class TimedLoop:
             counted=lambda: explainer.counts,
             traced=lambda: explainer.traces,
             sectioned=self._sectioned_steps,
+            seed=session.seed,
         )
         self.sections = Sections(loading)
         self._pauses = Pauses(clock, loading)
@@ -86,8 +88,13 @@ class TimedLoop:
     @property
     def kind(self) -> WindowKind:
         """Of the step that runs now: train (warm-up too), or the alternate kind."""
-        block = self._block
-        return WindowKind.train if block is None or block.kind is WindowKind.warmup else block.kind
+        block, alternate = self._block, self._alternate
+        return alternate.kind if block and alternate and block.kind is alternate.kind else WindowKind.train
+
+    @property
+    def bare(self) -> bool:
+        """Whether nothing but the time of several steps is measured now."""
+        return self._clock is self._bare
 
     @property
     def running(self) -> bool:
@@ -109,8 +116,7 @@ class TimedLoop:
     @property
     def exposed_method(self) -> str | None:
         """How communication was taken out of the windows without it, where there are any."""
-        measured = self._alternate is not None and self._alternate.kind in self._step_s
-        return self._alternate.method if self._alternate is not None and measured else None
+        return self._alternate.method if self._alternate and self._alternate.kind in self._step_s else None
 
     def pause(self) -> None:
         """The program evaluates: nothing is timed until ``resume``."""
@@ -177,7 +183,7 @@ class TimedLoop:
             self._alternate.leave()
 
     def _open(self, block: Block) -> None:
-        self._lead = LEAD_STEPS if block.measured else 0
+        self._lead = GUARD_STEPS if block.in_turn else LEAD_STEPS if block.measured else 0
         self._lead_ns = 0
         self._left = self._lead + block.steps - 1
         self._first_step = self._begun_steps + self._lead
@@ -186,8 +192,10 @@ class TimedLoop:
         self._window_loader_ns = 0
         self._pauses.window_ns = self._pauses.window_count = 0
         self._times = []
+        self._bare.watch(self._lead, block.steps)
+        self._clock = self._bare if block.kind is WindowKind.bare else self._every_step
         self._clock.synchronize()
-        if block.measured:
+        if block.measured and not self.bare:
             self.monitor.open()
         if block.observed and self._observer is not None:
             if block.anew:
@@ -205,10 +213,13 @@ class TimedLoop:
         self._session.communicator.barrier()
         self._opened_ns = self._clock.open()
         self._loaded_ns = self._loading.ns
-        self._begin_lead()
+        self._drain_at = time.monotonic_ns() + DRAIN_NS
+        if self._lead and not self.bare:
+            self._leading.begin()
+            self._drain_at = 0  # the lead's end comes first
         if self._session.facts.first_step_ns is None:
             self._session.facts.first_step_ns = self._opened_ns
-        if block.kind is WindowKind.train and block.measured:
+        if block.kind in (WindowKind.train, WindowKind.instrumented) and block.measured:
             self.monitor.watch()
 
     def _close(self, block: Block) -> None:
@@ -222,7 +233,9 @@ class TimedLoop:
             self._explainer.end_trace(whole_ns)
         elif block.sectioned:
             self.sections.end(block.steps, whole_ns)
-        spent_mj = self.monitor.spent_mj() if block.measured else []
+        spent_mj = (
+            [None] * len(self._session.workers) if self.bare else self.monitor.spent_mj() if block.measured else []
+        )
         self.monitor.rest()
         self._session.communicator.barrier()
         self._drain(settled=True)
@@ -230,7 +243,8 @@ class TimedLoop:
             self._explainer.end_count(self._window_units)
         if not block.measured:
             return
-        self.monitor.close()
+        if not self.bare:
+            self.monitor.close()
         wall_ns = whole_ns - self._lead_ns
         self.windows.append(
             Window(
@@ -242,12 +256,12 @@ class TimedLoop:
                 steps=block.steps,
                 samples=self._window_units,
                 sequences=self._window_samples if self._counts.unit == "tokens" else None,
-                lead_ns=self._lead_ns,
-                lead_waited_ns=self._leading.ns,
+                lead_ns=None if block.in_turn else self._lead_ns,
+                lead_waited_ns=None if block.in_turn else self._leading.ns,
                 loader_ns=self._window_loader_ns if self._loading.ns else None,
                 paused_ns=self._pauses.window_ns or None,
                 pauses=self._pauses.window_count,
-                **self.passes.since_opening(),
+                **({} if self.bare else self.passes.since_opening()),
             )
         )
         if block.kind is WindowKind.train:
@@ -260,12 +274,6 @@ class TimedLoop:
         self._step_s[block.kind] = wall_ns / 1e9 / block.steps
         if block.kind is WindowKind.no_communication:
             self._session.show_exposed(self._step_s[WindowKind.train] - self._step_s[block.kind])
-
-    def _begin_lead(self) -> None:
-        self._drain_at = time.monotonic_ns() + DRAIN_NS
-        if self._lead:
-            self._leading.begin()
-            self._drain_at = 0  # the lead's end comes first
 
     def _drain_or_lead(self) -> None:
         if self._leading.open:
@@ -282,6 +290,8 @@ class TimedLoop:
         block = self._block
         assert block is not None
         spans = self._pauses.take_out(self._clock.finished(), self._drained_steps)
+        if self.bare:
+            spans = evened(spans[: self._lead]) + evened(spans[self._lead :])
         count = len(spans)
         counts = self._counts.take(count)
         loads = [self._loaded_ns, *self._loads[:count]]

@@ -1,6 +1,7 @@
 """The schedule of warm-up and measured steps: pure, and the same on every rank."""
 
 import math
+import random
 import statistics
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
@@ -75,6 +76,22 @@ ENOUGH_STEPS, ENOUGH_S = 4, 1.0
 """Of one block of observed steps and those that follow it: fewer where so many would take longer."""
 
 
+GUARD_STEPS = 2
+"""Steps after each turn of bare and instrumented ones that are in neither."""
+MOST_IN_TURNS = 0.15
+"""Of the timed steps: how many more are bare, instrumented beside them, or guards."""
+_LEAST_TURN, _TURN = 3, 7
+
+
+def turns(measure: Measure, alternates: bool) -> tuple[int, int]:
+    """How often bare and instrumented steps take four turns, and the steps that are timed in each; (0, 0) for never."""
+    timed = measure.windows * measure.steps_per_window * (2 if alternates else 1)
+    most = int(MOST_IN_TURNS * timed)
+    blocks = max(1, most // (4 * (GUARD_STEPS + _TURN)))
+    steps = most // (4 * blocks) - GUARD_STEPS
+    return (blocks, steps) if steps >= _LEAST_TURN else (0, 0)
+
+
 def enough_steps(steps: int, seconds: float) -> bool:
     """Whether these observed steps, which took so long, are as many as are needed, or as there is time for."""
     return steps >= ENOUGH_STEPS or seconds / steps * ENOUGH_STEPS > ENOUGH_S
@@ -98,6 +115,8 @@ def steps_needed(measure: Measure, several: bool) -> int:
     """
     window = 1 + measure.steps_per_window
     steps = 1 + COUNTED_STEPS + min(measure.warmup_steps, measure.max_warmup_steps) + measure.windows * window
+    blocks, turn = turns(measure, several and measure.exposed_communication)
+    steps += SETTLING_STEPS + 4 * blocks * (GUARD_STEPS + turn) if blocks else 0
     if several or measure.trace:
         steps += SETTLING_STEPS + traced_steps(measure)
     if not several:
@@ -128,6 +147,11 @@ class Block(NamedTuple):
         return self.window != WARMUP_WINDOW
 
     @property
+    def in_turn(self) -> bool:
+        """Whether it is one of the bare and instrumented blocks that are compared with each other."""
+        return self.kind in (WindowKind.bare, WindowKind.instrumented)
+
+    @property
     def judges_warmup(self) -> bool:
         """Whether the schedule needs the step times of this block before it goes on."""
         return self.kind is WindowKind.warmup
@@ -139,7 +163,8 @@ class Schedule:
     Before the warm-up and after the last window come blocks of observed steps, ever longer, until ``observed``, which
     gets their number, says that enough was seen. ``counted`` says whether steps before the warm-up are to be counted,
     ``traced`` whether steps after the last window are to be traced, ``sectioned`` how many of them are to be timed
-    section by section. ``alternate`` may be set until the first window has closed.
+    section by section. ``alternate`` may be set until the first window has closed. With a ``seed`` blocks of bare steps
+    and of instrumented ones follow the last window, as ABBA or BAAB (what drifts in a line cancels out), drawn by it.
     """
 
     def __init__(
@@ -150,6 +175,7 @@ class Schedule:
         counted: Callable[[], bool] = lambda: False,
         traced: Callable[[], bool] = lambda: False,
         sectioned: Callable[[], int] = lambda: 0,
+        seed: int | None = None,
     ) -> None:
         self.warmup: Warmup | None = None
         self.alternate = alternate
@@ -158,6 +184,7 @@ class Schedule:
         self._counted = counted
         self._traced = traced
         self._sectioned = sectioned
+        self._seed = seed
         self._blocks = self._plan()
 
     def next_block(self, times: Sequence[float] = ()) -> Block | None:
@@ -190,6 +217,7 @@ class Schedule:
                 yield Block(self.alternate, max(SETTLING_STEPS, first), WARMUP_WINDOW)
                 yield Block(self.alternate, steps, index)
                 index += 1
+        yield from self._take_turns(index)
         if self._traced():
             yield Block(WindowKind.train, SETTLING_STEPS, WARMUP_WINDOW)
             yield Block(WindowKind.train, traced_steps(self._measure), WARMUP_WINDOW, traced=True)
@@ -201,6 +229,17 @@ class Schedule:
             # What watches a step is there from the first block on: a compiled program may be compiled anew.
             yield Block(WindowKind.train, min(steps, SETTLING_STEPS), WARMUP_WINDOW, sectioned=True)
             yield Block(WindowKind.train, steps, WARMUP_WINDOW, sectioned=True)
+
+    def _take_turns(self, index: int) -> Generator[Block, Sequence[float] | None]:
+        blocks, steps = turns(self._measure, self.alternate is not None) if self._seed is not None else (0, 0)
+        if blocks and self.alternate:
+            yield Block(WindowKind.train, SETTLING_STEPS, WARMUP_WINDOW)
+        drawn = random.Random(self._seed)
+        for _ in range(blocks):
+            first, second = drawn.sample((WindowKind.bare, WindowKind.instrumented), 2)
+            for kind in (first, second, second, first):
+                yield Block(kind, steps, index)
+                index += 1
 
     def _observe(self) -> Generator[Block, Sequence[float] | None]:
         done = 0

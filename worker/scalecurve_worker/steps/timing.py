@@ -6,6 +6,7 @@ device, and ``scalecurve_worker.torch.clock`` marks the device's own stream.
 
 import itertools
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -34,6 +35,51 @@ class Clock(Protocol):
 
     def close(self) -> int:
         """Wait for the device; wall time of the window in ns. Every marked step is then finished."""
+
+
+class BareClock:
+    """Of steps of which only the first ``lead`` and the others are timed, each as a whole.
+
+    A step has an even part of their time; nothing is marked at its end.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lead = self._steps = self._marks = 0
+
+    def watch(self, lead: int, steps: int) -> None:
+        """The next window is of so many steps."""
+        self._lead, self._steps = lead, steps
+
+    def synchronize(self) -> None:
+        self._clock.synchronize()
+
+    def open(self) -> int:
+        self._marks = 0
+        return self._clock.open()
+
+    def mark(self) -> int:
+        """Always 0: no time is asked for."""
+        self._marks += 1
+        if self._marks in (self._lead, self._lead + self._steps):
+            self._clock.mark()
+        return 0
+
+    def finished(self) -> list[Span]:
+        parts = zip(self._clock.finished(), (self._lead, self._steps), strict=False)
+        return [part for span, steps in parts for part in evened([Span(span.start_ns, 0)] * (steps - 1) + [span])]
+
+    def close(self) -> int:
+        return self._clock.close()
+
+
+def evened(spans: Sequence[Span]) -> list[Span]:
+    """As many steps, of even parts of the time of all, one after another."""
+    if not spans:
+        return []
+    total, start = sum(span.duration_ns for span in spans), spans[0].start_ns
+    ends = [start + total * step // len(spans) for step in range(len(spans) + 1)]
+    return [Span(begin, end - begin) for begin, end in itertools.pairwise(ends)]
 
 
 class UnixTime:

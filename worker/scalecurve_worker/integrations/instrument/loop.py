@@ -93,7 +93,7 @@ class Loop:
         size = taken_samples(batches, batch, self._bench.samples_per_step if self._bench else None)
         if size is not None:
             self._samples.take(size, id(data))
-        if self._bench is not None:
+        if self._bench is not None and not self._bench.bare:
             self._bench.observe(batch)
 
     def open_loader(self, data: object) -> None:
@@ -108,9 +108,10 @@ class Loop:
     def loss(self, value: Any) -> None:
         """A loss that ``backward`` is called on; ``scaled`` ones were noted before they were scaled."""
         scaled, self._scaled = self._scaled, False
-        if self._bench is not None and not self._aside:
-            self._bench.backward()
-        if self._bench is not None and not scaled and not self._aside and value.numel() == 1:
+        if self._bench is None or self._aside or self._bench.bare:
+            return
+        self._bench.backward()
+        if not scaled and value.numel() == 1:
             self._bench.loss(value)
 
     def unscaled_loss(self, value: Any) -> None:
@@ -164,7 +165,7 @@ class Loop:
             self._begin(optimizer)
             return
         samples = self._samples.end_step()
-        self._uncounted = self._uncounted + 1 if samples is None else 0
+        self._uncounted = self._uncounted + 1 if samples is None and not self._bench.bare else 0
         if self._uncounted > _MOST_UNCOUNTED:
             refuse(
                 f"the samples of a step of {script()} cannot be counted: it takes no batch from a torch DataLoader, "
@@ -215,6 +216,8 @@ class Loop:
         if model.training != self._mode:
             return
         self._bench.resume()
+        if self._bench.bare:
+            return self._samples.run(None)
         inputs = [*arguments, *keywords.values()]
         self._bench.forward(elements_of(inputs))
         try:

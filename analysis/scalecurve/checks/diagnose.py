@@ -17,6 +17,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import UnusableFile
 from scalecurve.bundle.step_summary import Digests, StepDigest, digest_all
 from scalecurve.bundle.trial import Trial
+from scalecurve.checks.overhead import NOTABLE, mean_of, shares_of
 from scalecurve.render import formatting
 from scalecurve.render.notebook import OneTable
 from scalecurve.render.table import Column, Table, experiment_column, one_line, table_of
@@ -146,6 +147,8 @@ def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) 
                 noticed.setdefault(notice.kind, []).append(notice)
     if disagreement := _repetitions(point):
         noticed[disagreement.kind] = [disagreement]
+    if overhead := _overhead(point):
+        noticed[overhead.kind] = [overhead]
     for kind, several in noticed.items():
         worst = max(several, key=lambda n: (_weight(n.severity), n.trial))
         names = tuple(n.trial for n in several if n.trial)
@@ -277,6 +280,17 @@ def _repetitions(point: MeasuredPoint) -> _Noticed | None:
         evidence += f", while windows within a run agree to {formatting.percent(within)}"
     advice = "something changes between runs (placement, clocks, neighbors): fix it, or raise measure.repetitions"
     return _Noticed("repetitions disagree", "", spread, evidence, advice)
+
+
+def _overhead(point: MeasuredPoint) -> _Noticed | None:
+    """Steps that are longer for being measured, by more than ``NOTABLE`` and more than their trials differ."""
+    shares = shares_of(point)
+    share = mean_of(shares) if shares else None
+    if share is None or share.low is None or share.low <= NOTABLE:
+        return None
+    evidence = f"instrumented steps take {formatting.interval(share, as_percent=True)} longer than bare ones"
+    advice = "the point's numbers are too slow by that: make steps longer (a larger batch), or leave cores idle"
+    return _Noticed("overhead", "", share.value, evidence, advice)
 
 
 def _spread(rates: Sequence[float]) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.checks.environment import check_table
+from scalecurve.checks.overhead import largest_in_words, overheads
 from scalecurve.curves.doubts import doubtful_lines, imported_lines
 from scalecurve.curves.headline import count_machines
 from scalecurve.curves.sockets import socket_lines
@@ -47,6 +48,8 @@ def _facts(findings: Findings) -> Iterator[str]:
     yield _where(findings.bundles)
     if width := _widest(findings):
         yield f"known to ±{formatting.percent(width)} at the largest worker count"
+    if overhead := largest_in_words(overheads(findings.measured)):
+        yield overhead
     points = [point for _, point in findings.scaling.named_points() if point.measured]
     if unproved := sum(bool(point.doubts) for point in points):
         yield f"{unproved} of {count(len(points), 'point')} not proved"

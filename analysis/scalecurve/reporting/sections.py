@@ -9,6 +9,7 @@ from scalecurve.bundle.step_summary import Digests, StepDigest
 from scalecurve.bundle.steps import QUANTILES
 from scalecurve.checks.comparability import difference_table
 from scalecurve.checks.environment import check_table, environment, environment_table
+from scalecurve.checks.overhead import overhead_table, overheads
 from scalecurve.curves.along_axes import axis_table, best_of
 from scalecurve.curves.best_layout import best_in_words, layout_table
 from scalecurve.curves.per_epoch import batch_table, epoch_split_table
@@ -80,7 +81,8 @@ def _left_out(findings: Findings) -> Body:
 
 
 def _environment(findings: Findings) -> Body:
-    return Body((check_table(findings.bundles), environment_table(environment(findings.bundles))))
+    overhead = overhead_table(overheads(findings.measured))
+    return Body((check_table(findings.bundles), overhead, environment_table(environment(findings.bundles))))
 
 
 _SECTIONS: tuple[tuple[str, str, str, int, Callable[[Findings], Body]], ...] = (

@@ -17,7 +17,7 @@ from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench, batch_size
 from scalecurve_worker.sdk.explainer import Explainer
-from scalecurve_worker.steps.schedule import GUARD_STEPS
+from scalecurve_worker.steps.schedule import LEAD_STEPS
 from scalecurve_worker.steps.timing import HostClock, Span
 from tests.step_journal import read_rows
 from tests.waiting import PATIENCE_S
@@ -211,7 +211,7 @@ def test_the_step_that_fills_an_idle_device_is_in_no_window(out: Path, monkeypat
 
 
 def test_bare_steps_take_turns_with_instrumented_ones(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trial = make_trial(measure={"warmupSteps": 4, "maxWarmupSteps": 4, "windows": 2, "stepsPerWindow": 70})
+    trial = make_trial(measure={"warmupSteps": 4, "maxWarmupSteps": 4, "windows": 2, "stepsPerWindow": 30})
     monkeypatch.setenv(TRIAL_ENV, trial.model_dump_json(by_alias=True))
     session, clock = Session(), RefillingClock()
     bench = Bench(session, clock)
@@ -223,11 +223,9 @@ def test_bare_steps_take_turns_with_instrumented_ones(out: Path, monkeypatch: py
     record = bench.finish()
     taken = [window for window in record.windows if window.index >= 2]
     assert sorted(window.kind for window in taken) == [WindowKind.bare] * 2 + [WindowKind.instrumented] * 2
-    assert bare == 2 * (GUARD_STEPS + 3)
-    # The step that fills the idle device is a guard, and of the bare ones only two ends are marked.
-    assert [(w.wall_ns, w.steps, w.samples, w.lead_ns) for w in taken if w.kind == "instrumented"] == [
-        (30, 3, 12, None)
-    ] * 2
+    assert bare == 2 * (LEAD_STEPS + 3)
+    # The step that fills the idle device is in none, and of the bare ones only two ends are marked.
+    assert [(w.wall_ns, w.steps, w.samples) for w in taken if w.kind == "instrumented"] == [(30, 3, 12)] * 2
     assert [w.steps for w in taken if w.kind == "bare"] == [3, 3]
     assert [w.energy_mj for w in taken if w.kind == "bare"] == [None, None]
     rows = list(read_rows(out / journal_file(0)))

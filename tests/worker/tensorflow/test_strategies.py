@@ -11,7 +11,7 @@ from PIL import Image
 from scalecurve_api.contract import EVALUATIONS_FILE
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.sdk.timed_loop import LEAD_STEPS
+from scalecurve_worker.steps.schedule import LEAD_STEPS
 from tests.worker.tensorflow.tensorflow_ranks import (
     SCRIPTS,
     checks,

@@ -18,7 +18,7 @@ from scalecurve_api.record.rank import Evaluation, RankFailure, WindowKind
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.sdk.timed_loop import LEAD_STEPS
+from scalecurve_worker.steps.schedule import LEAD_STEPS
 from scalecurve_worker.torch.process_group import leave_group
 from scalecurve_worker.torch.program import run
 from tests.step_journal import read_rows

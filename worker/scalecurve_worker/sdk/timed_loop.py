@@ -14,15 +14,10 @@ from scalecurve_worker.sdk.losses import Losses
 from scalecurve_worker.sdk.observation import Observer
 from scalecurve_worker.sdk.pauses import Pauses
 from scalecurve_worker.sdk.sections import Sections
-from scalecurve_worker.steps.schedule import GUARD_STEPS, Block, Schedule, enough_steps, sectioned_steps, slowest
+from scalecurve_worker.steps.schedule import LEAD_STEPS, Block, Schedule, enough_steps, sectioned_steps, slowest
 from scalecurve_worker.steps.timing import BareClock, Clock, evened
 
 DRAIN_NS = 400_000_000  # the journal is at most so far behind the steps that have ended
-
-# Steps between a window's barrier and its opening, in no window: the device is idle then, and waits for the host. On an
-# H200 the first step after the barrier took 2 to 4 ms more than the others, whatever a step took; a loop that is not
-# stopped never pays that (docs/evidence/h200).
-LEAD_STEPS = 1
 
 
 class TimedLoop:
@@ -183,7 +178,7 @@ class TimedLoop:
             self._alternate.leave()
 
     def _open(self, block: Block) -> None:
-        self._lead = GUARD_STEPS if block.in_turn else LEAD_STEPS if block.measured else 0
+        self._lead = LEAD_STEPS if block.measured else 0
         self._lead_ns = 0
         self._left = self._lead + block.steps - 1
         self._first_step = self._begun_steps + self._lead
@@ -256,8 +251,8 @@ class TimedLoop:
                 steps=block.steps,
                 samples=self._window_units,
                 sequences=self._window_samples if self._counts.unit == "tokens" else None,
-                lead_ns=None if block.in_turn else self._lead_ns,
-                lead_waited_ns=None if block.in_turn else self._leading.ns,
+                lead_ns=self._lead_ns,
+                lead_waited_ns=None if self.bare else self._leading.ns,
                 loader_ns=self._window_loader_ns if self._loading.ns else None,
                 paused_ns=self._pauses.window_ns or None,
                 pauses=self._pauses.window_count,

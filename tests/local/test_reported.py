@@ -169,3 +169,12 @@ def test_a_pattern_that_takes_for_ever_ends_the_trial_and_not_the_engine(lab: La
     record = reported(lab, "own", {"pattern": r"(\S+\s*)+#(?P<step>\d+)"}, 1)
     assert (record.phase, record.reason) == ("Failed", "BadWorkload")
     assert "workload.log.pattern: takes more than 0.2 s over a line" in record.message
+
+
+def test_a_program_that_prints_four_times_its_rate(lab: Lab) -> None:
+    """And one that is four times too low, which would let windows last longer than the run."""
+    for factor, says in ((0.25, "it counts samples twice"), (4, "it is a mean since the start, or of one rank only")):
+        lab.bundle = lab.folder / f"bundle-{factor}"
+        record = reported(lab, "own", OWN, 2, "--step-ms", "20", "--do", f"slow:{factor}")
+        assert (record.phase, record.reason) == ("Invalid", "WrongRate")
+        assert says in record.message

@@ -25,6 +25,7 @@ REMEDIES: Mapping[str, str] = {
     InvalidReason.wrong_math: "compare with another version of torch, and report the step that the message names",
     InvalidReason.untimed_work: "move what runs every so many steps into every step, or out of the loop",
     InvalidReason.wrong_clock: "keep the machine awake, and remove what replaces its clock",
+    InvalidReason.wrong_rate: "print the rate of all workers since the line before, or take a pattern with step alone",
     InvalidReason.impossible_efficiency: "check the baseline's clocks, and the number of samples in a step",
     InvalidReason.different_parameters: "freeze the same layers at every worker count",
     InvalidReason.different_arithmetic: "use one precision at every worker count",

@@ -309,6 +309,9 @@ class RankRecord(Model):
     transport: Transport | None = Field(default=None, description="what carried the collectives, by their library")
     sections: SectionTimes | None = Field(default=None, description="of untimed steps after the last window")
     trace: StepTrace | None = Field(default=None, description="of steps under torch's profiler, with measure.trace")
+    printed_rate: float | None = Field(
+        default=None, description="over the rate by the steps and times of the lines that it was printed in"
+    )
     finite_loss: bool | None = None
     last_loss: float | None = None
     peak_memory_bytes: Int64 | None = None

@@ -68,6 +68,8 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
     yield placed.oversubscribed(ranks, outcome)
     if trial.workload.reported:
         yield proof.reported()
+        if (rate := proof.printed(trial, ranks)) is not None:
+            yield rate
     else:
         yield from _observed(trial, ranks)
     yield trained.samples(trial, ranks)

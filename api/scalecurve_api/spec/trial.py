@@ -60,6 +60,7 @@ class InvalidReason(StrEnum):
     wrong_math = "WrongMath"
     untimed_work = "UntimedWork"
     wrong_clock = "WrongClock"
+    wrong_rate = "WrongRate"
     impossible_efficiency = "ImpossibleEfficiency"
     different_parameters = "DifferentParameters"
     different_arithmetic = "DifferentArithmetic"

@@ -24,6 +24,7 @@ def test_a_good_run_succeeds_and_says_what_was_looked_at() -> None:
         InvalidReason.restarted,  # where something else than the engine starts pods
         InvalidReason.wrong_clock,  # of workers that know the kernel's
         InvalidReason.wrong_math,  # of layouts
+        InvalidReason.wrong_rate,  # of programs that print theirs
         InvalidReason.wrong_transport,  # where a transport was seen, or is expected
     }
     unchecked = {check.name for check in verdict.checks if check.passed is None}

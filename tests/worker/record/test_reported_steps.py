@@ -118,6 +118,30 @@ def test_throughput_and_time_that_do_not_fit_show_another_batch(rate: float, uni
     assert [w.units for w in read(every(1, seconds=0.5, rate=rate)).windows] == [units, units]
 
 
+@pytest.mark.parametrize("factor", [4.0, 0.5])
+def test_a_printed_rate_is_held_against_the_times_of_lines(factor: float) -> None:
+    assert read(every(1, rate=16.0 * factor)).printed_rate == pytest.approx(factor)
+    assert read(every(3, seconds=0.5 / factor)).printed_rate == pytest.approx(factor)
+    assert read(every(1)).printed_rate is None, "no time is printed"
+
+
+def test_a_mean_since_the_start_is_not_the_rate_of_its_steps() -> None:
+    begun = 10.0  # until the first step
+    lines = [(begun + at / 2, ReportedLine(step=at, rate=8 * at / (begun + at / 2))) for at in range(1, 20)]
+    ratio = read(lines).printed_rate
+    assert ratio is not None
+    assert ratio < 0.5
+
+
+def test_evaluations_and_buffers_do_not_accuse_a_printed_rate() -> None:
+    evaluated = [(at / 2 + 60 * (at > 7), ReportedLine(step=at, rate=16.0)) for at in range(1, 30)]
+    assert read(evaluated).printed_rate == pytest.approx(1)
+    buffered = [((at // 4 + 1) * 2.0, ReportedLine(step=at, rate=16.0)) for at in range(1, 30)]
+    assert read(buffered).printed_rate is None, "most lines came together with another"
+    late = [(at / 2 + (0.4 if at % 2 else 0.0), ReportedLine(step=at, rate=16.0)) for at in range(1, 30)]
+    assert read(late).printed_rate == pytest.approx(1, rel=0.2), "the reader was held up"
+
+
 def test_a_pause_between_blocks_is_in_no_window() -> None:
     """MLPerf's evaluations stand between the stop of a block and the start of the next."""
     lines: list[tuple[float, ReportedLine]] = []

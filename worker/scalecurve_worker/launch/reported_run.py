@@ -96,6 +96,7 @@ def _finish(session: Session, trial: TrialSpec, log: LogFormat, steps: ReportedS
         "how": steps.how,
         "windows": [asdict(window) for window in steps.windows],
         "warmup": steps.warmup.wire() if steps.warmup else None,
+        "rate": steps.printed_rate,
         "loss": [steps.last_loss, steps.finite_loss],
     }
     reports = session.communicator.all_gather(mine)
@@ -113,6 +114,7 @@ def _finish(session: Session, trial: TrialSpec, log: LogFormat, steps: ReportedS
     facts = session.facts
     facts.sample_unit = "tokens" if batch_of(trial, log).in_tokens else "samples"
     facts.warmup = Warmup.model_validate(best["warmup"]) if best["warmup"] else None
+    facts.printed_rate = best["rate"]
     facts.last_loss, facts.finite_loss = best["loss"]
     facts.options = {"reportedTimes": best["how"]}
     complete = [ReportedWindow(**window) for window in best["windows"]]

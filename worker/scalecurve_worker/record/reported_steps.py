@@ -6,6 +6,7 @@ follow from its throughput and the planned batch; where it states neither, they 
 
 import math
 from dataclasses import dataclass
+from statistics import median
 
 from scalecurve_api.programs.log_format import ReportedLine
 from scalecurve_api.record.journal import NO_LOSS, StepRow
@@ -14,6 +15,7 @@ from scalecurve_api.spec.measure import Measure
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.steps.schedule import Schedule
 
+BETWEEN_LINES = "the time between its lines"
 _AGREES = 0.05
 """Of the planned batch: throughput times step time as rounded in a log"""
 
@@ -60,6 +62,13 @@ class ReportedWindow:
     units: int = 0
 
 
+@dataclass(frozen=True)
+class _TimedLine:
+    printed_s: float
+    between_s: float
+    """From the line before, by when both came."""
+
+
 class ReportedSteps:
     """The steps that one process has reported, as far as they are needed."""
 
@@ -76,6 +85,7 @@ class ReportedSteps:
         self._in_block: list[float] = []
         self._before: tuple[int, int] | None = None  # the line before: steps so far, and when
         self._clock_ns = 0  # end of the last step
+        self._lines: list[_TimedLine] = []  # of windows, with a time of the program's own
         self._rows: list[StepRow] = []
 
     @property
@@ -86,6 +96,20 @@ class ReportedSteps:
     @property
     def warmup(self) -> Warmup | None:
         return self._schedule.warmup
+
+    @property
+    def printed_rate(self) -> float | None:
+        """The printed rate over what the lines' own steps and times allow; None where that cannot be known.
+
+        By the sum of all lines and by the median of them, whichever is closer to one: a pause spoils the sum, and a
+        reader that was held up the median.
+        """
+        at_once = sum(line.between_s <= 0 for line in self._lines)
+        if 2 * at_once >= len(self._lines):
+            return None  # the program's output is buffered, or no time was printed
+        whole = sum(line.between_s for line in self._lines) / sum(line.printed_s for line in self._lines)
+        middle = median(line.between_s / line.printed_s for line in self._lines)
+        return max(min(whole, middle), min(max(whole, middle), 1.0))
 
     def take(self, line: ReportedLine, at_ns: int) -> None:
         """A line that was printed at ``at_ns``, Unix time.
@@ -110,8 +134,11 @@ class ReportedSteps:
         if count <= 0:
             return  # said twice, or by a rank that lags behind
         self._before = (done, at_ns)
-        seconds, units = self._worked_out(line, count, (at_ns - before[1]) / 1e9)
+        between_s = (at_ns - before[1]) / 1e9
+        seconds, units = self._worked_out(line, count, between_s)
         if seconds > 0:
+            if self._block is not None and self._block.measured and self.how != BETWEEN_LINES:
+                self._lines.append(_TimedLine(count * seconds, between_s))
             self._extend(count, seconds, units, at_ns, line.loss)
 
     def rows(self) -> list[StepRow]:
@@ -136,7 +163,7 @@ class ReportedSteps:
         elif rate is not None and planned is not None:
             self.how, seconds = "the throughput in its lines and the planned batch", planned / rate
         else:
-            self.how, seconds = "the time between its lines", between_s / count
+            self.how, seconds = BETWEEN_LINES, between_s / count
         if rate is None:
             return seconds, planned or 0
         if planned is None or abs(rate * seconds / planned - 1) > _AGREES:

@@ -24,6 +24,8 @@ MOST_EFFICIENCY = 1.05
 """What caches and clocks may add to the ideal; more is a fault of the measurement."""
 MOST_EFFICIENCY_UNCERTAIN = 1.25
 """Of a number that was measured elsewhere and has no interval: a baseline 20 % too slow is noise at most"""
+MOST_PRINTED = 2**0.5
+"""Of a printed rate, over what its lines allow, and its inverse: halfway from counted once to counted twice"""
 LEAST_SHARE = 1e-3
 """Of the model's bytes in a step: the strongest compression of gradients in use sends about as much."""
 LEAST_BITS = 1
@@ -184,6 +186,22 @@ def reported() -> Check:
     """Whose times these are, of a program that is measured by what it prints."""
     detail = "times are those that the program printed, and nothing of the run was observed"
     return Check(name=InvalidReason.reported.value, passed=None, detail=detail)
+
+
+def printed(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check | None:
+    """The rate that a program printed is one that its lines' steps and times allow; None where neither is known."""
+    rate = next((record.printed_rate for record in ranks if record.printed_rate is not None), None)
+    if rate is None:
+        return None
+    detail = f"the printed rate is {rate:.2g} times what the lines' own times allow"
+    if rate > MOST_PRINTED:
+        detail = f"the printed rate is {rate:.1f} times what the lines' own times allow: it counts samples twice "
+        detail += "(workers, accumulation), or leaves out part of a step (loading, an evaluation at every line)"
+    elif rate < 1 / MOST_PRINTED:
+        detail += ": it is a mean since the start"
+        detail += ", or of one rank only (group throughput_per_worker)" if trial.point.workers > 1 else ""
+    passed = 1 / MOST_PRINTED <= rate <= MOST_PRINTED
+    return Check(name=InvalidReason.wrong_rate.value, passed=passed, detail=detail)
 
 
 def _by_construction(trial: TrialSpec, name: str) -> Check | None:

@@ -179,3 +179,22 @@ def test_reported_times_are_not_proved_whatever_ranks_showed(workers: int) -> No
     names = {check.name: check.passed for check in stored.checks}
     assert names["Reported"] is None
     assert names.keys().isdisjoint({*PROOF, InvalidReason.untimed_work})
+
+
+@pytest.mark.parametrize(
+    ("rate", "begins"),
+    [
+        (4.0, "the printed rate is 4.0 times what the lines' own times allow: it counts samples twice"),
+        (0.25, "the printed rate is 0.25 times what the lines' own times allow: it is a mean since the start, or of"),
+        (1.2, None),
+        (0.8, None),
+        (None, None),
+    ],
+)
+def test_a_wrong_rate_is_not_what_its_lines_allow(rate: float | None, begins: str | None) -> None:
+    workload = {"program": "custom", "command": ["x"], "instrument": "log", "log": {"format": "nemo"}}
+    of_log = trial({"workload": workload})
+    verdict = judge(of_log, ranks_of(of_log, printed_rate=rate), GOOD)
+    assert verdict.reason == (begins and "WrongRate")
+    assert verdict.message.startswith(begins or "")
+    assert ("WrongRate" in {check.name for check in verdict.checks}) is (rate is not None)

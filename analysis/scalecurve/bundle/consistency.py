@@ -9,21 +9,29 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import mean
 
 from scalecurve.bundle.problem import FileError
 from scalecurve.bundle.steps import WindowSums, window_sums
 from scalecurve.bundle.trial import Trial
+from scalecurve_api.model import canonical_json
+from scalecurve_api.record.checks.training import LEAST_FILLED
 from scalecurve_api.record.rank import RankTopology, WindowKind
 from scalecurve_api.record.rejudge import rejudge
 from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.spec.trial import InvalidReason, TrialPhase
 from scalecurve_api.text import count, few
 
 CONTRADICTORY = "Contradictory"
 MOST_TABLE_BYTES = 64 << 20
 """Step tables of more than this together are held against their windows by ``verify`` alone."""
 _LOCAL_CLOCK_NS, _CLUSTER_CLOCK_NS = 1_000_000_000, 60_000_000_000
+_FIXED_TOTAL = (
+    "a script that divides a fixed total by itself is measured by strong scaling: --modes strong, and --batch with "
+    "what each of the most workers gets"
+)
 _SHARE, _LITTLE_NS, _MUCH_NS = 0.02, 200_000, 20_000_000
 
 
@@ -41,13 +49,14 @@ def judge_again(trials: Sequence[Trial], tables: bool) -> Judged:
     shared: dict[str, str] = {}
     for name, why in _overlapping(trials):
         shared.setdefault(name, why)
+    other_batches = dict(_other_batches(trials))
     results: list[Trial] = []
     lines: list[str] = []
     unusable: list[tuple[Trial, str]] = []
     for trial in trials:
         record = trial.record
         if record is not None and trial.good:
-            reason, message = _verdict(record, shared.get(trial.name))
+            reason, message = _verdict(record, shared.get(trial.name), other_batches.get(trial.name))
             if reason is None and tables and STEPS_FILE in record.files:
                 try:
                     message = _steps(record, window_sums(trial)) or ""
@@ -61,9 +70,11 @@ def judge_again(trials: Sequence[Trial], tables: bool) -> Judged:
     return Judged(tuple(results), tuple(lines), tuple(unusable))
 
 
-def _verdict(record: TrialRecord, shared: str | None) -> tuple[str | None, str]:
+def _verdict(record: TrialRecord, shared: str | None, other_batch: str | None) -> tuple[str | None, str]:
     if (broken := rejudge(record)) is not None:
         return broken.name, f"stored as Succeeded, but {broken.name} was not passed: {broken.detail}"
+    if other_batch is not None:
+        return InvalidReason.wrong_samples.value, other_batch
     problem = shared or _summary(record) or _timeline(record)
     return (CONTRADICTORY, problem) if problem else (None, "")
 
@@ -148,6 +159,28 @@ def _overlapping(trials: Iterable[Trial]) -> Iterator[tuple[str, str]]:
         for (_, end, name), (begin, _, other) in pairwise(sorted(spans)):
             if begin < end:
                 yield from _alike(f"ran on {used} of {host} at the same time as", ((used, name), (used, other)))
+
+
+def _other_batches(trials: Iterable[Trial]) -> Iterator[tuple[str, str]]:
+    """Trials of weak scaling with another batch per worker than the fewest workers', where only the script knows it."""
+    by_series: dict[Hashable, list[tuple[int, float, str]]] = {}
+    for trial in trials:
+        point, record = trial.spec.point, trial.record
+        if record is None or not trial.good or point.mode is not Mode.weak or point.batch_per_worker is not None:
+            continue
+        windows = [window for window in record.windows if window.kind is WindowKind.train]
+        samples = sum(window.samples if window.sequences is None else window.sequences for window in windows)
+        steps = sum(window.steps for window in windows)
+        if record.trial.workload.knows_own_batch and samples and steps:
+            a_step = samples / steps / point.workers
+            by_series.setdefault(canonical_json(point.axes), []).append((point.workers, a_step, trial.name))
+    for counted in by_series.values():
+        fewest = min(workers for workers, *_ in counted)
+        base = mean(a_step for workers, a_step, _ in counted if workers == fewest)
+        for _, a_step, name in counted:
+            if not LEAST_FILLED <= a_step / base <= 1 / LEAST_FILLED:
+                at = f"{a_step:,.4g} samples a step and worker, {base:,.4g} at {count(fewest, 'worker')}"
+                yield name, f"{at}: {_FIXED_TOTAL}"
 
 
 def runs(trials: Iterable[Trial]) -> frozenset[Hashable]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -172,7 +172,6 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
         Measured,
         experiment_text,
         parse_command,
-        shares_equally,
     )
     from scalecurve_api.validation.validate import validate_text
     from scalecurve_local import RunRequest
@@ -184,12 +183,8 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
     _check_program(command)
     workers, modes = _workers(script, command), _modes(script, command)
     batch, about_batch = _batch(script, command)
-    if Mode.strong in modes and (odd := [count for count in workers if not shares_equally(batch, workers, count)]):
-        fail(
-            f"--batch {batch}: strong scaling keeps {batch * max(workers)} samples per step, which {odd[0]} workers "
-            f"cannot share equally; use --batch {batch * odd[0]}, other --workers, or --modes weak",
-            EXIT_INPUT,
-        )
+    if batch is not None:
+        _check_shares(batch, workers, modes, command.batches_per_step)
     measure = Measured(script.repetitions or 3, script.steps or TIMED_STEPS)
     text = experiment_text(command, workers, modes, measure, batch)
     validated = validate_text(text, "command")
@@ -209,6 +204,23 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
     ]
     folder = bundle or _folder(command.name, resume)
     return ScriptJob(RunRequest(experiment, text, folder), tuple(map(printable, lines)), budget)
+
+
+def _check_shares(batch: int, workers: Sequence[int], modes: Sequence[Mode], parts: int) -> None:
+    """The batch divides into what the command is handed of it, at every count."""
+    from scalecurve.planning.script_command import shares_equally
+
+    if batch % parts:
+        fail(f"--batch {batch}: {{batchPerWorker/{parts}}} in the command needs a multiple of {parts}", EXIT_INPUT)
+    if Mode.strong in modes and (
+        odd := [count for count in workers if not shares_equally(batch, workers, count, parts)]
+    ):
+        fail(
+            f"--batch {batch}: strong scaling keeps {batch * max(workers)} samples per step, which {odd[0]} workers "
+            f"cannot share equally{f' in {parts} parts' if parts > 1 else ''}; use --batch {batch * odd[0]}, other "
+            "--workers, or --modes weak",
+            EXIT_INPUT,
+        )
 
 
 def _misplaced(command: ScriptCommand) -> Iterator[str]:
@@ -275,29 +287,30 @@ def _modes(script: ScriptOptions, command: ScriptCommand) -> list[Mode]:
     words = script.modes.split(",")
     if not words or not set(words) <= set(Mode):
         fail(f"--modes: got {script.modes!r}; expected strong, weak or both", EXIT_INPUT)
-    if "strong" in words and not command.takes_batch:
-        fail("--modes strong: the batch per worker must change; write {batchPerWorker} in the command", EXIT_INPUT)
+    if "strong" in words and not command.takes_batch and script.batch is None:
+        fail(
+            "--modes strong: the batch per worker must change; write {batchPerWorker} in the command, or, of a script "
+            "that divides a fixed total by itself, state with --batch what each of the most workers gets",
+            EXIT_INPUT,
+        )
     return [Mode(word) for word in words]
 
 
-def _batch(script: ScriptOptions, command: ScriptCommand) -> tuple[int, str]:
-    """Samples per worker, and where the number is from."""
+def _batch(script: ScriptOptions, command: ScriptCommand) -> tuple[int | None, str]:
+    """Samples per worker, and where the number is from; None where the script alone knows them."""
     from scalecurve.planning.script_command import DEFAULT_BATCH
 
     if script.batch is not None:
         return script.batch, f"batch {script.batch} per worker"
     if command.takes_batch:
-        return DEFAULT_BATCH, f"batch {DEFAULT_BATCH} per worker (--batch)"
+        batch = DEFAULT_BATCH * command.batches_per_step
+        return batch, f"batch {batch} per worker (--batch)"
     if (stated := command.stated_batch) is not None:
         return (
             stated,
             f"batch {stated} per worker, as in the command ({{batchPerWorker}} in its place gives strong scaling)",
         )
-    fail(
-        "the batch is unknown: write {batchPerWorker} in the command in place of its number, or state with --batch "
-        "what each worker takes",
-        EXIT_INPUT,
-    )
+    return None, "batch as the script has it ({batchPerWorker} in place of its number gives strong scaling)"
 
 
 def _folder(name: str, resume: bool) -> Path:

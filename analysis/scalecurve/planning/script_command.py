@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import lcm
 from typing import Any, NamedTuple
 
 from scalecurve_api.programs.workload import Launcher
@@ -18,7 +19,7 @@ from scalecurve_api.text import did_you_mean, few
 from scalecurve_api.validation.document import write_documents
 
 PLACEHOLDERS = ("workers", "batchPerWorker", *(name for name in BUILT_IN if name not in ("workers", "batchPerWorker")))
-BATCH_PLACEHOLDERS = ("{batchPerWorker}", "{globalBatch}")
+BATCH_PLACEHOLDER = re.compile(r"\{(?:batchPerWorker|globalBatch)(?:/([1-9]\d*))?\}")
 DEFAULT_BATCH = 32
 TIMED_STEPS = 60
 _WINDOWS = 3
@@ -76,7 +77,12 @@ class ScriptCommand:
     @property
     def takes_batch(self) -> bool:
         """Whether a placeholder passes the batch to the script."""
-        return any(placeholder in word for word in self.words for placeholder in BATCH_PLACEHOLDERS)
+        return any(BATCH_PLACEHOLDER.search(word) for word in self.words)
+
+    @property
+    def batches_per_step(self) -> int:
+        """What the batch of a worker divides by, as ``{batchPerWorker/5}`` says."""
+        return lcm(*(int(by) for word in self.words for by in BATCH_PLACEHOLDER.findall(word) if by))
 
     @property
     def stated_batch(self) -> int | None:
@@ -125,21 +131,21 @@ class Measured(NamedTuple):
     steps: int = TIMED_STEPS
 
 
-def shares_equally(batch: int, workers: Sequence[int], count: int) -> bool:
-    """Whether ``count`` workers share the samples of strong scaling, those of the most workers, without a rest."""
-    return batch * max(workers) % count == 0
+def shares_equally(batch: int, workers: Sequence[int], count: int, parts: int = 1) -> bool:
+    """Whether ``count`` workers share the samples of strong scaling, those of the most workers, in as many parts."""
+    return batch * max(workers) % (count * parts) == 0
 
 
 def experiment_text(
-    command: ScriptCommand, workers: Sequence[int], modes: Sequence[Mode], measured: Measured, batch: int
+    command: ScriptCommand, workers: Sequence[int], modes: Sequence[Mode], measured: Measured, batch: int | None
 ) -> str:
     """The YAML of the experiment: ``batch`` samples per worker, and for strong scaling those of the most workers."""
-    sizes = {"perWorker": batch} if Mode.weak in modes else {}
-    sizes |= {"global": batch * max(workers)} if Mode.strong in modes else {}
+    sizes = {"perWorker": batch} if batch is not None and Mode.weak in modes else {}
+    sizes |= {"global": batch * max(workers)} if batch is not None and Mode.strong in modes else {}
     workload: dict[str, Any] = {"program": "custom", "command": list(command.words), "launcher": command.launcher.value}
     if command.env:
         workload["env"] = dict(command.env)
-    scaling = {"modes": [mode.value for mode in modes], "workers": list(workers), "batch": sizes}
+    scaling = {"modes": [mode.value for mode in modes], "workers": list(workers), **({"batch": sizes} if sizes else {})}
     measure = {
         "warmupSteps": 5,
         "windows": _WINDOWS,

@@ -7,8 +7,10 @@ that names a subclass of ``Workload``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
+from math import lcm
 from typing import Annotated, Any, ClassVar, Literal, get_origin
 
 from pydantic import Field, ModelWrapValidatorHandler, StrictBool, StringConstraints, ValidationError, model_validator
@@ -28,6 +30,8 @@ from scalecurve_api.registry import Registry, RegistryError
 # No program can be started with a NUL in its arguments or its environment.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=32_768)]
 ParameterName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", max_length=64)]
+DIVIDED_BATCH = r"\{(?P<batch>batchPerWorker|globalBatch)/(?P<by>[^{}]*)\}"
+"""A part of a batch, of a program whose steps take several: ``{batchPerWorker/5}``."""
 DEFAULT_PROGRAM = "torch"
 ACCURACY = ("spec", "measure", "accuracy")
 
@@ -201,6 +205,11 @@ class Workload(Described):
         return 1 if self.one_process else workers
 
     @property
+    def knows_own_batch(self) -> bool:
+        """Whether weak scaling needs no batch per worker: the program has its own, and its samples are counted."""
+        return False
+
+    @property
     def gradient_accumulation(self) -> int:
         """Parts that the batch of each worker must divide into."""
         return 1
@@ -292,6 +301,23 @@ class CustomWorkload(Workload):
     def words(self) -> list[str]:
         """All that is started: the command with its args."""
         return [*self.command, *self.args]
+
+    @property
+    def gradient_accumulation(self) -> int:
+        """What the batch divides by wherever the command is handed a part of it."""
+        texts = " ".join([*self.words, *self.env.values()])
+        return lcm(*(int(by) for _, by in re.findall(DIVIDED_BATCH, texts) if by.isdecimal() and int(by)))
+
+    @property
+    def knows_own_batch(self) -> bool:
+        """Whether its steps are counted, and nothing hands the command a batch, which may vary."""
+        return self.instrument is Instrument.auto and self.layout is None and not self.is_handed_batch
+
+    @property
+    def is_handed_batch(self) -> bool:
+        """Whether a placeholder hands the command its batch."""
+        texts = " ".join([*self.words, *self.env.values()])
+        return any(f"{{{name}" in texts for name in ("batchPerWorker", "globalBatch"))
 
     @property
     def layout(self) -> Parallelism | None:

@@ -1,7 +1,8 @@
 """Placeholders in what a custom workload starts: ``{batchPerWorker}`` in its command, its variables or its folder.
 
 A placeholder is a name in braces, and nothing else is: JSON, ``{}``, ``{1..4}`` and the shell's ``${HOME}`` stay as
-they are, and ``{{name}}`` is ``{name}`` itself. The same values are variables of every rank.
+they are, and ``{{name}}`` is ``{name}`` itself. ``{batchPerWorker/5}`` is the batch of a program whose steps take five.
+The same values are variables of every rank.
 """
 
 import re
@@ -21,7 +22,7 @@ from scalecurve_api.problem import (
     unknown_placeholder,
 )
 from scalecurve_api.programs.parallelism import Degrees, Dimension
-from scalecurve_api.programs.workload import CustomWorkload
+from scalecurve_api.programs.workload import DIVIDED_BATCH, CustomWorkload
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_api.text import spell_value
 
@@ -33,7 +34,9 @@ _OF_LAYOUTS = BUILT_IN[1:]
 _PARALLELISM = "parallelism."
 _PARAMETERS = "parameters."
 _NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
-_PLACEHOLDER = re.compile(rf"\$\{{[^}}]*\}}|\{{(?P<literal>\{{{_NAME}\}})\}}|\{{(?P<name>{_NAME})\}}")
+_PLACEHOLDER = re.compile(
+    rf"\$\{{[^}}]*\}}|\{{(?P<literal>\{{{_NAME}(?:/\d+)?\}})\}}|\{{(?P<name>{_NAME})\}}|{DIVIDED_BATCH}"
+)
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
@@ -58,6 +61,9 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         if match["literal"]:
             return match["literal"]
+        if match["batch"] in values:
+            whole, by = int(values[match["batch"]]), match["by"]
+            return str(whole // int(by)) if by.isdecimal() and int(by) else match[0]
         return values.get(match["name"], match[0]) if match["name"] else match[0]
 
     return _PLACEHOLDER.sub(value, text)
@@ -126,8 +132,11 @@ def problems(workload: CustomWorkload, axes: Iterable[str]) -> Iterator[Problem]
     names = (*built_in, *names_of((*axes, *(f"{_PARAMETERS}{name}" for name in workload.parameters))))
     for field, text in _texts(workload):
         for match in _PLACEHOLDER.finditer(text):
-            if (name := match["name"]) and name not in names:
+            if (name := match["name"] or match["batch"]) and name not in names:
                 yield Problem(("spec", "workload", *field), Description(f"{{{name}}}"), _unknown(name, names))
+            elif (batch := match["batch"]) and not (match["by"].isdecimal() and int(match["by"])):
+                part = expected(f"{{{batch}/N}}, the batch divided by a whole number")
+                yield Problem(("spec", "workload", *field), Description(match[0]), part)
 
 
 def _unknown(name: str, names: Sequence[str]) -> Violation:

@@ -91,6 +91,8 @@ def _scaling(spec: ExperimentSpec) -> Iterator[Problem]:
         (Mode.strong, "global", scaling.batch.global_),
         (Mode.weak, "perWorker", scaling.batch.per_worker),
     ):
+        if mode is Mode.weak and spec.workload.knows_own_batch:
+            continue
         if mode in scaling.modes and value is None and f"batch.{field}" not in spec.axes:
             batch = required(f"samples per step, for {mode.value} scaling")
             yield Problem(("spec", "scaling", "batch", field), NOTHING, batch)
@@ -268,7 +270,7 @@ def _divides(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem
         return
     if point.mode is Mode.weak:
         if batch.per_worker is not None and batch.per_worker % accumulation:
-            multiple = expected(f"a multiple of {accumulation}, gradientAccumulation")
+            multiple = expected(f"a multiple of {accumulation}, {_parts(workload)}")
             yield Problem(_batch_path(point, "perWorker"), batch.per_worker, multiple)
         return
     parts = point.workers * accumulation
@@ -276,9 +278,16 @@ def _divides(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem
     if total is None or total % parts == 0:
         return
     near = one_of(sorted({max(parts, total // parts * parts), (total // parts + 1) * parts}))
-    divisor = count(point.workers, "worker") + (f" x {accumulation} gradientAccumulation" if accumulation > 1 else "")
+    divisor = count(point.workers, "worker") + (f" x {accumulation} {_parts(workload)}" if accumulation > 1 else "")
     multiple = expected(f"a multiple of {parts} for strong scaling to {divisor}, such as {near}")
     yield Problem(_batch_path(point, "global"), total, multiple)
+
+
+def _parts(workload: Workload) -> str:
+    """What divides the batch of a worker."""
+    if isinstance(workload, CustomWorkload):
+        return f"parts of {{batchPerWorker/{workload.gradient_accumulation}}}"
+    return "gradientAccumulation"
 
 
 def _divides_groups(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem]:

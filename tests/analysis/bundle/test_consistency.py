@@ -11,14 +11,19 @@ from typing import Any
 
 import pytest
 
+from scalecurve.bundle.consistency import judge_again
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.bundle.pack import unpack
 from scalecurve.bundle.record_file import stored_digest
+from scalecurve.bundle.trial import Trial
 from scalecurve.checks.verify import verify
 from scalecurve.curves.compute import scaling
+from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.spec.trial import TrialPhase
 from tests.analysis.synthetic import experiment, write_bundle
+from tests.api.rank_records import GOOD, rank_record, trial
+from tests.api.rank_records import window as rank_window
 
 REAL = Path(__file__).parents[2] / "fixtures" / "resnet50-h200.zip"
 TRIAL = "weak-4-1x4-r1"
@@ -217,3 +222,24 @@ def test_many_steps_are_left_to_verify(copy: Path, monkeypatch: pytest.MonkeyPat
     (claim,) = (claim for claim in verify(bundle).claims if claim.what == "consistency")
     assert claim.holds is False
     assert claim.detail.startswith(f"{TRIAL}: steps.parquet has ")
+
+
+@pytest.mark.parametrize(("samples", "contradicted"), [((24, 24), False), ((24, 23), False), ((24, 12), True)])
+def test_weak_scaling_of_a_script_that_alone_knows_its_batch(samples: tuple[int, int], contradicted: bool) -> None:
+    """It must not divide a fixed total by itself, which strong scaling measures."""
+    changes: dict[str, Any] = {"workload": {"program": "custom", "command": ["train.py"]}, "scaling/batch": {}}
+    trials = []
+    for workers, count in zip((1, 2), samples, strict=True):
+        spec = trial(changes, workers)
+        windows = [rank_window(index, samples=count) for index in (0, 1)]
+        ranks = {rank: rank_record(rank, spec, windows=windows, host=f"host-{workers}") for rank in range(workers)}
+        trials.append(Trial(spec, Path(), assemble(spec, ranks, {}, GOOD).record))
+    judged = judge_again(trials, tables=False)
+    assert [each.phase for each in judged.trials] == ["Succeeded", "Invalid" if contradicted else "Succeeded"]
+    if contradicted:
+        assert judged.trials[1].record is not None
+        assert judged.trials[1].record.reason == "WrongSamples"
+        assert (
+            "4 samples a step and worker, 8 at 1 worker: a script that divides a fixed total"
+            in judged.contradictions[0]
+        )

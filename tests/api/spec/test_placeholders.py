@@ -19,7 +19,8 @@ from scalecurve_api.validation.validate import validate_text
 
 def document(**spec: Any) -> dict[str, Any]:
     workload = {"program": "custom", "command": ["python", "train.py"], **spec.pop("workload", {})}
-    scaling = {"modes": ["strong", "weak"], "workers": [1, 2], "batch": {"global": 32, "perWorker": 8}}
+    sizes = {"global": 32, "perWorker": 8}
+    scaling = spec.pop("scaling", {"modes": ["strong", "weak"], "workers": [1, 2], "batch": sizes})
     return {
         "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
@@ -53,6 +54,35 @@ def test_every_point_has_its_own_values() -> None:
     found = trials(workload={"command": words})
     assert command(found["strong-2"]) == ["--batch=16", "32/2", "1x2", "3000009", "strong-2-1x2-r1"]
     assert command(found["weak-2"]) == ["--batch=8", "16/2", "1x2", "3000009", "weak-2-1x2-r1"]
+
+
+def test_a_step_of_several_batches_hands_the_command_a_part_of_its_samples() -> None:
+    words = ["--bs={batchPerWorker/4}", "{globalBatch/4}", "{{batchPerWorker/4}}", "${batchPerWorker/4}"]
+    found = trials(workload={"command": words})
+    kept = ["{batchPerWorker/4}", "${batchPerWorker/4}"]
+    assert command(found["strong-2"]) == ["--bs=4", "8", *kept]
+    assert command(found["weak-2"]) == ["--bs=2", "4", *kept]
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("{batchPerWorker/3}", "expected a multiple of 3, parts of {batchPerWorker/3}"),
+        ("{batchPerWorker/32}", "expected a multiple of 64 for strong scaling to 2 workers x 32 parts of"),
+        ("{batchPerWorker/0}", "expected {batchPerWorker/N}, the batch divided by a whole number"),
+        ("{globalBatch/x}", "expected {globalBatch/N}, the batch divided by a whole number"),
+    ],
+)
+def test_a_part_that_is_none_is_refused(word: str, says: str) -> None:
+    assert any(says in problem for problem in problems(workload={"command": ["python", "train.py", word]}))
+
+
+def test_a_script_that_alone_knows_its_batch_needs_none_for_weak_scaling() -> None:
+    weak = {"modes": ["weak"], "workers": [1, 2]}
+    assert problems(scaling=weak) == []
+    for workload in ({"command": ["train.py", "{batchPerWorker}"]}, {"instrument": "sdk"}):
+        assert any("spec.scaling.batch.perWorker" in problem for problem in problems(scaling=weak, workload=workload))
+    assert any("spec.scaling.batch.global" in problem for problem in problems(scaling={**weak, "modes": ["strong"]}))
 
 
 def test_args_follow_the_command() -> None:

@@ -271,6 +271,15 @@ class Proof(Model):
     training: TrainingSeen | None = None
 
 
+class BatchSizes(Model):
+    """Samples that the steps of one rank had."""
+
+    least: Int64
+    most: Int64
+    mean: float
+    most_common: float = Field(description="share of the steps that have the most common number")
+
+
 class RankRecord(Model):
     """What one rank reports at its end."""
 
@@ -309,6 +318,7 @@ class RankRecord(Model):
     transport: Transport | None = Field(default=None, description="what carried the collectives, by their library")
     sections: SectionTimes | None = Field(default=None, description="of untimed steps after the last window")
     trace: StepTrace | None = Field(default=None, description="of steps under torch's profiler, with measure.trace")
+    batch_sizes: BatchSizes | None = None
     printed_rate: float | None = Field(
         default=None, description="over the rate by the steps and times of the lines that it was printed in"
     )

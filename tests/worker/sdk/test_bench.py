@@ -12,7 +12,7 @@ import pytest
 
 import scalecurve_worker as scalecurve
 from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, journal_file, rank_file
-from scalecurve_api.record.rank import RankRecord, WindowKind
+from scalecurve_api.record.rank import BatchSizes, RankRecord, WindowKind
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench, batch_size
@@ -68,6 +68,7 @@ def test_a_loop_of_ones_own(out: Path) -> None:
     assert not bench.step()
     record = bench.finish()
     assert [window.samples for window in record.windows] == [48, 48]
+    assert record.batch_sizes == BatchSizes(least=16, most=16, mean=16.0, most_common=1.0)
     assert record.parameter_checksum is None
 
 

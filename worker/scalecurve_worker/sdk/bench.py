@@ -248,6 +248,7 @@ class Bench:
             self._left_early()
         self._loop.end()
         facts = self.session.facts
+        facts.batch_sizes = self._counts.batch_sizes
         facts.windows, facts.warmup = self._loop.windows, self._loop.warmup
         facts.finite_loss, facts.last_loss = self._losses.finite, self._losses.last
         facts.exposed_method = self._loop.exposed_method or facts.exposed_method

@@ -1,7 +1,10 @@
 """Samples of the steps that have begun, and their tokens where these are what throughput counts."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
+
+from scalecurve_api.record.rank import BatchSizes
 
 Unit = Literal["samples", "tokens"]
 UNITS: tuple[Unit, ...] = ("samples", "tokens")
@@ -51,6 +54,7 @@ class StepCounts:
         self.unit = unit
         self._samples: list[int] = []
         self._tokens: list[int] = []
+        self._sizes = Counter[int]()
 
     def begin(self, samples: int, tokens: int | None) -> None:
         """A step begins; without ``tokens``, ``add_tokens`` counts them."""
@@ -76,6 +80,18 @@ class StepCounts:
         """The running step trains so many samples, and not what it began with."""
         self._samples[-1] = samples
 
+    @property
+    def batch_sizes(self) -> BatchSizes | None:
+        """Samples of the steps that were taken; those of a group where several ranks train the same."""
+        if not (steps := self._sizes.total()):
+            return None
+        return BatchSizes(
+            least=min(self._sizes),
+            most=max(self._sizes),
+            mean=sum(size * count for size, count in self._sizes.items()) / steps,
+            most_common=max(self._sizes.values()) / steps,
+        )
+
     def take(self, count: int) -> list[StepCount]:
         """The counts of the first ``count`` steps, which have ended.
 
@@ -83,6 +99,7 @@ class StepCounts:
             ValueError: the unit is tokens, and those of a step are not known.
         """
         samples, self._samples = self._samples[:count], self._samples[count:]
+        self._sizes.update(samples)
         if self.unit == "samples":
             return [StepCount(self._own(each), self._own(each)) for each in samples]
         tokens, self._tokens = self._tokens[:count], self._tokens[count:]

@@ -142,7 +142,10 @@ def data(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if same:
         samples = counted(observed[same[0][0]].samples, "sample")
         detail = f"ranks {few(same[0])} read the same {samples}: no sampler splits them"
-        detail += "; use a DistributedSampler, or declare it as intended with workload.sameData: true"
+        detail += (
+            "; use a DistributedSampler, or for an IterableDataset itertools.islice(samples, rank, None, world_size)"
+        )
+        detail += " in its __iter__; or declare it as intended with workload.sameData: true"
         return Check(name=name, passed=False, detail=detail)
     methods = sorted({seen.method for seen in observed.values()})
     if len(methods) > 1:

@@ -17,6 +17,8 @@ from scalecurve_api.text import few
 
 LEAST_FILLED = 0.9
 """Of the planned batch, on average over a window: epochs end with smaller batches"""
+MOST_VARIED = 0.5
+"""Of the steps that have the most common batch: where these are fewer, it is no exception that others differ"""
 UNTIMED_NS = 50_000_000
 UNTIMED_SHARE = 0.05
 """Of a window: the first step after a barrier takes a few ms more by itself (docs/evidence/h200)"""
@@ -135,7 +137,8 @@ def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if layout is not None:
         batch = layout.group_batch
     if isinstance(trial.workload, CustomWorkload) and batch is not None:
-        return _claimed(batch, ranks, layout.group if layout is not None else 1)
+        handed = trial.workload.is_handed_batch
+        return _claimed(batch, ranks, layout.group if layout is not None else 1, handed)
     if batch is None or not trial.workload.counts_samples:
         return Check(name=name, passed=None, detail="the program counts its samples itself")
     spared = options.backup_workers if options else 0
@@ -164,10 +167,11 @@ def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     return Check(name=name, passed=True, detail="steps x batch in every window")
 
 
-def _claimed(batch: int, ranks: Sequence[RankRecord], sharing: int = 1) -> Check:
+def _claimed(batch: int, ranks: Sequence[RankRecord], sharing: int, handed: bool) -> Check:
     """What the program counted, against the experiment's batch; the last batch of an epoch may be smaller.
 
-    Of ``sharing`` ranks that train the same samples each has counted its part, an integer.
+    Of ``sharing`` ranks that train the same samples each has counted its part, an integer. ``handed`` is whether the
+    command gets its batch from the experiment.
     """
     name = InvalidReason.wrong_samples.value
     for record in ranks:
@@ -175,17 +179,37 @@ def _claimed(batch: int, ranks: Sequence[RankRecord], sharing: int = 1) -> Check
             samples = window.samples if record.sample_unit == "samples" else window.sequences
             if samples is None:
                 return Check(name=name, passed=None, detail="the program counts tokens, the experiment samples")
-            counted = samples / max(1, window.steps)
+            a_step = samples / max(1, window.steps)
             if (
                 not (LEAST_FILLED * batch if sharing == 1 else floor(LEAST_FILLED * batch / sharing))
-                <= counted
+                <= a_step
                 <= ceil(batch / sharing)
             ):
-                detail = f"rank {record.topology.rank} counted {counted:,.4g} samples a step in window {window.index}"
-                detail += f", but the experiment has batches of {batch} at this point: set scaling.batch"
-                detail += " (--batch of run --) to what the script uses, or take drop_last=True"
-                return Check(name=name, passed=False, detail=detail)
+                detail = f"rank {record.topology.rank} counted {a_step:,.4g} samples a step in window {window.index}"
+                return Check(name=name, passed=False, detail=detail + _instead_of(batch, a_step, record, handed))
     return Check(name=name, passed=True, detail=f"batches of {batch}, as the program counts them")
+
+
+def _instead_of(batch: int, a_step: float, record: RankRecord, handed: bool) -> str:
+    """What a step seems to have in place of the planned batch, and how that is stated."""
+    sizes = record.batch_sizes
+    if sizes is not None and sizes.most_common < MOST_VARIED:
+        varies = f"{sizes.least} to {sizes.most}, mean {sizes.mean:,.4g}"
+        return (
+            f", but the experiment has batches of {batch} at this point: the batch varies ({varies}), as batches of "
+            "so many tokens do; leave scaling.batch (--batch of run --) out, and count tokens: "
+            'attach(model, unit="tokens")'
+        )
+    batches = round(a_step / batch)
+    if handed and batches > 1 and a_step == batches * batch:
+        return (
+            f": {batches * batch} is {batches} batches of {batch}; set scaling.batch (--batch of run --) to the "
+            f"samples of a step, {batches * batch}, and hand the script {{batchPerWorker/{batches}}}"
+        )
+    return (
+        f", but the experiment has batches of {batch} at this point: set scaling.batch (--batch of run --) to what the "
+        "script uses, or take drop_last=True"
+    )
 
 
 def clock(ranks: Sequence[RankRecord]) -> Check | None:

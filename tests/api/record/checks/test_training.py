@@ -6,7 +6,7 @@ import pytest
 
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.checks.proof import not_shown
-from scalecurve_api.record.rank import ServerCounts
+from scalecurve_api.record.rank import BatchSizes, ServerCounts
 from scalecurve_api.record.rejudge import rejudge
 from scalecurve_api.record.verdict import Verdict, judge
 from scalecurve_api.spec.trial import TrialPhase
@@ -234,6 +234,26 @@ def test_wrong_samples_in_strong_mode() -> None:
     verdict = judge(strong, ranks_of(strong), GOOD)
     assert of(verdict, "WrongSamples")[0] is False
     assert "the experiment has batches of 4 at this point" in of(verdict, "WrongSamples")[1]
+
+
+def test_wrong_samples_say_how_several_batches_a_step_are_stated() -> None:
+    """Five critic updates make a step of a GAN, each with the batch that the script was handed."""
+    gan = trial({"workload": {"program": "custom", "command": ["train.py", "{batchPerWorker}"]}})
+    windows = [window(0, samples=5 * 24), window(1, samples=5 * 24)]
+    passed, detail = of(judge(gan, ranks_of(gan, windows=windows), GOOD), "WrongSamples")
+    assert passed is False
+    assert "counted 40 samples a step in window 0: 40 is 5 batches of 8; set scaling.batch" in detail
+    assert detail.endswith("the samples of a step, 40, and hand the script {batchPerWorker/5}")
+
+
+@pytest.mark.parametrize(("most_common", "varies"), [(0.1, True), (0.9, False)])
+def test_wrong_samples_of_batches_of_tokens_name_what_varies(most_common: float, varies: bool) -> None:
+    sizes = BatchSizes(least=5, most=8, mean=6.5, most_common=most_common)
+    windows = [window(0, samples=20), window(1, samples=20)]
+    detail = of(judge(CUSTOM, ranks_of(CUSTOM, windows=windows, batch_sizes=sizes), GOOD), "WrongSamples")[1]
+    assert ("the batch varies (5 to 8, mean 6.5)" in detail) is varies
+    assert ('attach(model, unit="tokens")' in detail) is varies
+    assert ("drop_last=True" in detail) is not varies
 
 
 def test_untimed_work() -> None:

@@ -222,8 +222,9 @@ def why_nothing_is_valid(result: RunResult, measure: Measure, budget_s: float, w
     (why, times), *_ = Counter(failed.values()).most_common(1)
     logs = result.bundle / "trials" / next(name for name in failed if failed[name] == why) / "logs"
     fields = sorted(set(_FIELD.findall(why)))
-    hint = "; --steps sets fewer" if any(field.startswith("measure.") for field in fields) else ""
-    hint += f"; --yaml FILE writes an experiment, where {fields[0]} is a field" if fields and not hint else ""
+    others = [field for field in fields if not field.startswith("measure.")]
+    hint = "; --steps sets fewer" if fields else ""
+    hint = f"; --yaml FILE writes an experiment, where {others[0]} is a field" if others else hint
     ended = "the only one that ended" if len(failed) == 1 else f"{times} of {len(failed)} that ended"
     late = f"; --budget ended the run after {result.status.message}" if result.out_of_time else ""
     rest = len(result.status.phases) - len(result.records)

@@ -17,7 +17,7 @@ from pydantic import Field, ModelWrapValidatorHandler, StrictBool, StringConstra
 from pydantic_core import InitErrorDetails
 
 from scalecurve_api.contract import INSTRUMENT_ENV, WORKING_DIR_ENV
-from scalecurve_api.model import Described, Scalar
+from scalecurve_api.model import Described, Scalar, Whole
 from scalecurve_api.problem import NOTHING, Problem, Violation, forbidden, required, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import Data
@@ -294,6 +294,9 @@ class CustomWorkload(Workload):
     """Values of your own: {name} in command, args, env and workingDir, and axes as parameters.NAME in matrix."""
     same_data: StrictBool = False
     """Declares that workers read the same data on purpose; without it such trials are Invalid."""
+    sync_every: Whole | None = Field(default=None, ge=2, le=1_000_000)
+    """Steps from one exchange to the next of workers that train by themselves in between, as in local SGD and DiLoCo;
+    windows and the warm-up hold whole periods."""
     parallelism: Parallelism | None = None
     """Workers in each dimension of parallelism, for the command's own {tensor}, {pipeline} and so on."""
 

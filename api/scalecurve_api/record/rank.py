@@ -242,6 +242,10 @@ class CommunicationSeen(Model):
     least_bytes: Int64 | None = Field(
         default=None, description="what the gradients of these steps' updates take at the least, as they are exchanged"
     )
+    period: Int64 | None = Field(
+        default=None, description="steps from one exchange to the next, where that is always the same and not one"
+    )
+    silent_steps: Int64 | None = Field(default=None, description="most steps in a row without any collective")
 
 
 class DataSeen(Model):
@@ -260,6 +264,9 @@ class TrainingSeen(Model):
     final: Text | None = None
     gradient_norm_nonzero: bool | None = Field(default=None, description="None where no optimizer step was observed")
     steps: Int64 = 0
+    met: Text | None = Field(
+        default=None, description="of the parameters after the latest exchange, where not every step has one"
+    )
     method: Text
 
 

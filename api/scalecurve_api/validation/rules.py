@@ -175,6 +175,11 @@ def _measure(spec: ExperimentSpec) -> Iterator[Problem]:
     if measure.max_warmup_steps < measure.warmup_steps:
         least = expected(f"at least warmupSteps, {measure.warmup_steps}")
         yield Problem(("spec", "measure", "maxWarmupSteps"), measure.max_warmup_steps, least)
+    every = spec.workload.sync_every if isinstance(spec.workload, CustomWorkload) else None
+    for name, steps in (("stepsPerWindow", measure.steps_per_window), ("warmupSteps", measure.warmup_steps)):
+        if every is not None and (steps % every or not steps):
+            multiple = expected(f"a multiple of {every}, workload.syncEvery")
+            yield Problem(("spec", "measure", name), steps, multiple)
     if measure.precision is not None and measure.precision.max_repetitions < measure.repetitions:
         least = expected(f"at least repetitions, {measure.repetitions}")
         path: Path = ("spec", "measure", "precision", "maxRepetitions")

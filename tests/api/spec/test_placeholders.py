@@ -85,6 +85,22 @@ def test_a_script_that_alone_knows_its_batch_needs_none_for_weak_scaling() -> No
     assert any("spec.scaling.batch.global" in problem for problem in problems(scaling={**weak, "modes": ["strong"]}))
 
 
+def test_windows_and_warm_up_hold_whole_periods_of_exchange() -> None:
+    local = {"syncEvery": 20}
+    for steps, wrong in (
+        (20, []),
+        (40, []),
+        (30, ["stepsPerWindow", "warmupSteps"]),
+        (10, ["stepsPerWindow", "warmupSteps"]),
+    ):
+        measure = {"stepsPerWindow": steps, "warmupSteps": steps}
+        told = problems(workload=local, measure=measure)
+        assert [
+            f"spec.measure.{name}: got {steps}; expected a multiple of 20" in problem
+            for problem, name in zip(told, wrong, strict=True)
+        ] == [True] * len(wrong)
+
+
 def test_args_follow_the_command() -> None:
     workload = {
         "command": ["python", "train.py"],

@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 from typing import Any
 
 import torch
@@ -57,6 +58,7 @@ class TorchObserver(Observer):
         self._timed: int | None = 0
         self._at: int | None = None
         self._least: int | None = None
+        self._exchanges = Exchanges()
 
     def model(self, model: Any) -> None:
         """What was read before is of the batches alone; parameters are compared with those of now."""
@@ -98,6 +100,7 @@ class TorchObserver(Observer):
         return bool(phase.kinds) and (phase.bytes >= least or _KERNELS in phase.kinds)
 
     def window_opens(self) -> None:
+        self._exchanges.end()
         self._before = collectives()
 
     def window_closed(self) -> None:
@@ -111,6 +114,7 @@ class TorchObserver(Observer):
         self._at = None
         if anew:
             self._phases.append(_Traffic())
+            self._exchanges.begin(self._model)
         self._phases[-1].steps += steps
         if self._model is not None:
             handle = self._model.register_forward_pre_hook(self._forward, with_kwargs=True)
@@ -133,6 +137,7 @@ class TorchObserver(Observer):
     def proof(self, final_checksum: str | None, declared_same: bool) -> Proof:
         """What was seen; communication is left open where some could have gone unseen."""
         proof = super().proof(final_checksum, declared_same)
+        self._exchanges.end()
         training = None
         if self._initial is not None:
             training = TrainingSeen(
@@ -140,6 +145,7 @@ class TorchObserver(Observer):
                 final=parameter_sample(self._model) or final_checksum,
                 gradient_norm_nonzero=self._gradient if self._updates else None,
                 steps=self._updates.total(),
+                met=self._exchanges.met,
                 method="parameters and optimizer steps of torch",
             )
         inputs = self._inputs.seen(declared_same)
@@ -163,6 +169,8 @@ class TorchObserver(Observer):
             # Without an update at every step, one step may exchange what several computed.
             least_bytes=self._least_bytes(least),
             least_calls=self._least if next(iter(self._updates.values()), 0) >= self.steps else None,
+            period=self._exchanges.period,
+            silent_steps=self._exchanges.silent_steps,
         )
 
     def _least_bytes(self, phase: "_Traffic") -> int | None:
@@ -219,6 +227,58 @@ class TorchObserver(Observer):
     def _count(self, name: str, tensor: Tensor) -> None:
         self._phases[-1].kinds[name] += 1
         self._phases[-1].sizes[name] += tensor.numel() * tensor.element_size()
+
+
+class Exchanges:
+    """Which updates have a collective before them, from the first observed step on until a window opens."""
+
+    def __init__(self) -> None:
+        self.met: str | None = None
+        """A digest of the parameters after the latest exchange, where not every step has one."""
+        self._runs: list[list[bool]] = []
+        self._model: nn.Module | None = None
+        self._first: Optimizer | None = None
+        self._before: int | None = None
+        self._remove: Callable[[], None] | None = None
+
+    def begin(self, model: nn.Module | None) -> None:
+        """Watch the updates that follow."""
+        self.end()
+        self._model, self._before = model, None
+        self._runs.append([])
+        self._remove = register_optimizer_step_pre_hook(self._update).remove
+
+    def end(self) -> None:
+        """Watch no more."""
+        if self._remove is not None:
+            self._remove()
+        self._remove = None
+
+    @property
+    def period(self) -> int | None:
+        """Updates from one exchange to the next; None where that differs, or every update has one."""
+        at = [[index for index, exchanged in enumerate(run) if exchanged] for run in self._runs]
+        gaps = {after - before for run in at for before, after in pairwise(run)}
+        return gaps.pop() if len(gaps) == 1 and gaps != {1} else None
+
+    @property
+    def silent_steps(self) -> int | None:
+        """Most updates in a row without any exchange; None where there was none at all."""
+        if not any(map(any, self._runs)):
+            return None
+        return max(sum(1 for _ in same) if not kind else 0 for run in self._runs for kind, same in groupby(run))
+
+    def _update(self, optimizer: Optimizer, *_: Any) -> None:
+        self._first = self._first or optimizer
+        if optimizer is not self._first:
+            return
+        before, self._before = self._before, collectives()
+        if before is None or self._before is None:
+            return
+        run = self._runs[-1]
+        run.append(self._before > before)
+        if run[-1] and not all(run):
+            self.met = parameter_sample(self._model)
 
 
 @dataclass

@@ -8,6 +8,7 @@ this to show, but its windows must have held all of the work, too.
 from collections import defaultdict
 from collections.abc import Sequence
 
+from scalecurve_api.programs.workload import CustomWorkload
 from scalecurve_api.record.rank import CommunicationSeen, RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check, TrialRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
@@ -77,7 +78,14 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         return by_construction
     observed = {record.topology.rank: record.proof.communication for record in ranks if record.proof}
     counts = [count for count in observed.values() if count is not None]
+    if isinstance(trial.workload, CustomWorkload) and trial.workload.sync_every is not None:
+        return _now_and_then(trial.workload.sync_every, ranks)
     silent = [rank for rank, count in observed.items() if count is not None and not count.calls]
+    idle = [rank for rank, count in observed.items() if count is not None and count.timed_calls == 0]
+    rare = exchange_now_and_then(ranks)
+    regular = any(count.period for count in counts)
+    if rare and (silent or (idle and regular)):
+        return Check(name=name, passed=False, detail=rare)
     if silent:
         steps = max(count.steps for count in counts)
         detail = f"rank {few(silent)} took part in no collective or message in {steps} observed steps"
@@ -87,7 +95,6 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if len(counts) < len(ranks):
         detail = f"no communication was observed at {counted(trial.point.workers, 'worker')}: {_unobserved(ranks)}"
         return Check(name=name, passed=None, detail=detail)
-    idle = [rank for rank, count in observed.items() if count is not None and count.timed_calls == 0]
     if idle:
         detail = f"rank {few(idle)} took part in no collective in the timed windows, and did while it was observed"
         return Check(name=name, passed=False, detail=detail)
@@ -111,6 +118,38 @@ def _part_of_gradients(exchanged: CommunicationSeen) -> str | None:
         f"take {exchanged.least_bytes:,} at the least: average all of them; what compresses further is seen where it "
         "is a communication hook of DistributedDataParallel"
     )
+
+
+def exchange_now_and_then(ranks: Sequence[RankRecord]) -> str | None:
+    """What says that ranks exchange after many steps, and how that is measured; None where every step has one."""
+    seen = [record.proof.communication for record in ranks if record.proof and record.proof.communication]
+    silent = max((count.silent_steps or 0 for count in seen), default=0)
+    if not silent:
+        return None
+    periods = {count.period for count in seen}
+    period = periods.pop() if len(periods) == 1 else None
+    met = f"and met after {period}" if period else "and met now and then"
+    declare = f"workload.syncEvery: {period}" if period else "the steps between as workload.syncEvery"
+    return (
+        f"ranks exchanged nothing in {counted(silent, 'step')} in a row, {met} (local SGD?): declare "
+        f"{declare}, with measure.stepsPerWindow and measure.warmupSteps of a multiple of it"
+    )
+
+
+def _now_and_then(every: int, ranks: Sequence[RankRecord]) -> Check:
+    """Ranks that train by themselves met in the timed windows at least once in ``every`` steps."""
+    name = InvalidReason.no_communication.value
+    for record in ranks:
+        seen = record.proof.communication if record.proof else None
+        if seen is None or seen.timed_calls is None:
+            detail = f"exchanges of rank {record.topology.rank} in the timed windows could not be counted"
+            return Check(name=name, passed=None, detail=detail)
+        steps = sum(window.steps for window in record.windows if window.kind is WindowKind.train)
+        if seen.timed_calls < steps // every:
+            detail = f"rank {record.topology.rank} took part in {counted(seen.timed_calls, 'collective')} in "
+            detail += f"{counted(steps, 'timed step')}: fewer than one in every {every} (workload.syncEvery)"
+            return Check(name=name, passed=False, detail=detail)
+    return Check(name=name, passed=True, detail=f"at least one collective in every {every} timed steps on every rank")
 
 
 def _fewer_calls(record: RankRecord) -> str | None:

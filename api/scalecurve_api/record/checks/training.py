@@ -9,6 +9,7 @@ from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
 from scalecurve_api.programs.training import Trainable, TrainingWorkload
 from scalecurve_api.programs.workload import CustomWorkload, Strategy
+from scalecurve_api.record.checks.proof import exchange_now_and_then
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
@@ -61,6 +62,8 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         return Check(name=name, passed=None, detail="one set of parameters, copied to every GPU in each step")
     if trial.workload.needs_parameter_servers:
         return Check(name=name, passed=None, detail="one set of parameters, on the servers")
+    if isinstance(trial.workload, CustomWorkload) and trial.workload.sync_every is not None:
+        return _equal_where_they_met(ranks)
     sums = {record.topology.rank: record.parameter_checksum for record in ranks}
     if any(value is None for value in sums.values()):
         return Check(name=name, passed=None, detail="no parameter checksum: the program passed no model")
@@ -68,13 +71,27 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if len(groups) > 1:
         common = groups.most_common(1)[0][0]
         apart = [rank for rank, value in sums.items() if value != common]
-        return Check(name=name, passed=False, detail=f"parameters of rank {few(apart)} differ from the other ranks'")
+        detail = f"parameters of rank {few(apart)} differ from the other ranks'"
+        rare = exchange_now_and_then(ranks)
+        return Check(name=name, passed=False, detail=f"{detail}; {rare}" if rare else detail)
     detail = f"parameters equal on {counted(len(ranks), 'rank')}"
     servers = _servers_of(trial)
     if servers is not None and servers.updates is Updates.asynchronous:
         # Between two fetches the ranks' parameters differ, and nothing bounds by how much.
         detail += ", as fetched after the last update; no bound on what they differ by before"
     return Check(name=name, passed=True, detail=detail)
+
+
+def _equal_where_they_met(ranks: Sequence[RankRecord]) -> Check:
+    """The parameters of ranks that train by themselves differ between two exchanges, and not right after one."""
+    name = InvalidReason.replicas_diverged.value
+    met = [record.proof.training.met if record.proof and record.proof.training else None for record in ranks]
+    if None in met:
+        detail = "parameters after an exchange were not seen: pass the model to attach()"
+        return Check(name=name, passed=None, detail=detail)
+    passed = len(set(met)) == 1
+    detail = "parameters equal" if passed else "parameters differ"
+    return Check(name=name, passed=passed, detail=f"{detail} on {counted(len(ranks), 'rank')} after they met")
 
 
 def _shares(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:

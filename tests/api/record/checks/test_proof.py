@@ -7,6 +7,7 @@ import pytest
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.checks.proof import PROOF, impossible_efficiency, unproved
 from scalecurve_api.record.rank import CommunicationSeen, DataSeen, Proof, RankRecord, TrainingSeen
+from scalecurve_api.record.rejudge import rejudge
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.record.verdict import Verdict, judge
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
@@ -198,3 +199,49 @@ def test_a_wrong_rate_is_not_what_its_lines_allow(rate: float | None, begins: st
     assert verdict.reason == (begins and "WrongRate")
     assert verdict.message.startswith(begins or "")
     assert ("WrongRate" in {check.name for check in verdict.checks}) is (rate is not None)
+
+
+RARE: dict[str, Any] = {"calls": 0, "bytes": 0, "steps": 28, "method": "profiler", "silent_steps": 19}
+LOCAL = trial({"workload": {"program": "custom", "command": ["x"], "syncEvery": 3}, "measure/warmupSteps": 3})
+
+
+@pytest.mark.parametrize(
+    ("period", "met", "declare"),
+    [(20, "after 20", "workload.syncEvery: 20"), (None, "now and then", "the steps between")],
+)
+def test_ranks_that_meet_now_and_then_are_told_how_that_is_declared(period: int | None, met: str, declare: str) -> None:
+    """They are initialized and wrapped as they mean to be: local SGD."""
+    seen = CommunicationSeen(**RARE, period=period)
+    reason, message = said(proved(communication=seen))
+    assert reason == "NoCommunication"
+    assert f"ranks exchanged nothing in 19 steps in a row, and met {met}" in message
+    assert f"declare {declare}" in message
+    assert "DistributedDataParallel" not in message
+    ranks = proved(communication=seen.model_copy(update={"calls": 3, "bytes": 12_000}))
+    ranks[1] = ranks[1].model_copy(update={"parameter_checksum": "between two meetings"})
+    reason, diverged = said(ranks)
+    assert reason == "ReplicasDiverged"
+    assert message in diverged
+
+
+@pytest.mark.parametrize(("calls", "phase"), [(2, "Succeeded"), (1, "Invalid")])
+def test_declared_exchanges_are_counted_in_the_windows(calls: int, phase: str) -> None:
+    seen = CommunicationSeen(**RARE, timed_calls=calls)
+    trained = TrainingSeen(initial="a", final="b", gradient_norm_nonzero=True, met="c", method="torch")
+    ranks = proved(of=LOCAL, communication=seen, training=trained)
+    ranks[1] = ranks[1].model_copy(update={"parameter_checksum": "between two meetings"})
+    verdict = judge(LOCAL, ranks, GOOD)
+    assert verdict.phase == phase
+    if phase == "Succeeded":
+        stored = record(ranks, LOCAL)
+        assert unproved(stored) == ()
+        assert rejudge(stored) is None
+    else:
+        assert "fewer than one in every 3 (workload.syncEvery)" in verdict.message
+
+
+@pytest.mark.parametrize(("met", "passed"), [("c", True), ("d", False), (None, None)])
+def test_replicas_that_diverged_where_they_met(met: str | None, passed: bool | None) -> None:
+    trained = TrainingSeen(initial="a", final="b", gradient_norm_nonzero=True, met="c", method="torch")
+    ranks = proved({"training": trained.model_copy(update={"met": met})}, LOCAL, training=trained)
+    assert of(judge(LOCAL, ranks, GOOD), "ReplicasDiverged")[0] is passed

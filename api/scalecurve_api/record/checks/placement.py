@@ -57,9 +57,22 @@ def _on_others(trial: TrialSpec, ranks: Sequence[RankRecord], assigned: Sequence
         f"{plural(len(on), 'rank')} {few(on)} ran on {names.get(device, device)}" for device, on in by_device.items()
     )
     text = f"{few(ran)} of {ranks[0].topology.host}; assigned: {few(names.get(device, device) for device in assigned)}"
+    if drives_all := one_process_for_all(ranks):
+        return f"{text}; {drives_all}"
     if len(by_device) == 1 < len(ranks) and next(iter(by_device)) in names and not trial.workload.built_in:
         text += "; the script ignores LOCAL_RANK: torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
     return text
+
+
+def one_process_for_all(ranks: Sequence[RankRecord]) -> str | None:
+    """How a script is measured that drives all GPUs from one process, where ranks are such scripts."""
+    if len(ranks) == 1 or any(record.strategy != "DataParallel" for record in ranks):
+        return None
+    return (
+        "the script uses nn.DataParallel, one process for all GPUs that it sees, and was started once for each: "
+        "workload.startsRanks: true with instrument: log starts it once and reads its own numbers; "
+        "DistributedDataParallel is faster, and measured as it is"
+    )
 
 
 def _names(assigned: Sequence[str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from scalecurve_api.programs.workload import CustomWorkload
+from scalecurve_api.record.checks.placement import one_process_for_all
 from scalecurve_api.record.rank import CommunicationSeen, RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check, TrialRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
@@ -89,6 +90,8 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if silent:
         steps = max(count.steps for count in counts)
         detail = f"rank {few(silent)} took part in no collective or message in {steps} observed steps"
+        if drives_all := one_process_for_all(ranks):
+            return Check(name=name, passed=False, detail=f"{detail}: {drives_all}")
         detail += ": initialize torch.distributed, and wrap the model in DistributedDataParallel or FSDP"
         detail += " (Lightning: Trainer(devices=int(os.environ['LOCAL_WORLD_SIZE'])))"
         return Check(name=name, passed=False, detail=detail)

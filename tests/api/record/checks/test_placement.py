@@ -194,3 +194,19 @@ def test_load_beside_a_gpu_is_told_and_allowed() -> None:
 def test_a_load_that_could_not_be_read() -> None:
     verdict = judge(TWO, ranks_of(TWO, foreign_load=None), GOOD)
     assert of(verdict, "NoisyNeighbor") == (None, "what other processes took of these cores could not be read")
+
+
+def test_one_process_for_all_gpus_is_told_from_a_script_that_ignores_its_rank() -> None:
+    """nn.DataParallel, which was started once for each GPU and has used all of them in every process."""
+    custom = trial({"workload": {"program": "custom", "command": ["dp.py"]}})
+    outcome = GOOD.model_copy(update={"requested_devices": ["GPU-a", "GPU-b"]})
+    crowded = {"device": "GPU-a", "cores": []}
+    told = {
+        strategy: of(judge(custom, ranks_of(custom, strategy=strategy, **crowded), outcome), "WrongPlacement")[1]
+        for strategy in ("DataParallel", "DistributedDataParallel")
+    }
+    assert "ranks 0, 1 ran on GPU 0" in told["DataParallel"]
+    assert "nn.DataParallel, one process for all GPUs" in told["DataParallel"]
+    assert "workload.startsRanks: true with instrument: log" in told["DataParallel"]
+    assert "LOCAL_RANK" not in told["DataParallel"]
+    assert "LOCAL_RANK" in told["DistributedDataParallel"]

@@ -12,11 +12,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -26,6 +24,7 @@ from scalecurve_api.record.checks.proof import LEAST_BITS, least_bytes
 from scalecurve_api.record.rank import CommunicationSeen, Proof, Traffic, TrainingSeen
 from scalecurve_worker.sdk.batches import LoaderTime
 from scalecurve_worker.sdk.observation import Observer, SampleDigest, tensor_bytes
+from scalecurve_worker.torch.exchanges import Exchanges, collectives
 from scalecurve_worker.torch.profiler_session import ProfilerSession, tensor_list_bytes
 from scalecurve_worker.torch.traffic import observed
 
@@ -114,7 +113,7 @@ class TorchObserver(Observer):
         self._at = None
         if anew:
             self._phases.append(_Traffic())
-            self._exchanges.begin(self._model)
+            self._exchanges.begin(lambda: parameter_sample(self._model))
         self._phases[-1].steps += steps
         if self._model is not None:
             handle = self._model.register_forward_pre_hook(self._forward, with_kwargs=True)
@@ -229,58 +228,6 @@ class TorchObserver(Observer):
         self._phases[-1].sizes[name] += tensor.numel() * tensor.element_size()
 
 
-class Exchanges:
-    """Which updates have a collective before them, from the first observed step on until a window opens."""
-
-    def __init__(self) -> None:
-        self.met: str | None = None
-        """A digest of the parameters after the latest exchange, where not every step has one."""
-        self._runs: list[list[bool]] = []
-        self._model: nn.Module | None = None
-        self._first: Optimizer | None = None
-        self._before: int | None = None
-        self._remove: Callable[[], None] | None = None
-
-    def begin(self, model: nn.Module | None) -> None:
-        """Watch the updates that follow."""
-        self.end()
-        self._model, self._before = model, None
-        self._runs.append([])
-        self._remove = register_optimizer_step_pre_hook(self._update).remove
-
-    def end(self) -> None:
-        """Watch no more."""
-        if self._remove is not None:
-            self._remove()
-        self._remove = None
-
-    @property
-    def period(self) -> int | None:
-        """Updates from one exchange to the next; None where that differs, or every update has one."""
-        at = [[index for index, exchanged in enumerate(run) if exchanged] for run in self._runs]
-        gaps = {after - before for run in at for before, after in pairwise(run)}
-        return gaps.pop() if len(gaps) == 1 and gaps != {1} else None
-
-    @property
-    def silent_steps(self) -> int | None:
-        """Most updates in a row without any exchange; None where there was none at all."""
-        if not any(map(any, self._runs)):
-            return None
-        return max(sum(1 for _ in same) if not kind else 0 for run in self._runs for kind, same in groupby(run))
-
-    def _update(self, optimizer: Optimizer, *_: Any) -> None:
-        self._first = self._first or optimizer
-        if optimizer is not self._first:
-            return
-        before, self._before = self._before, collectives()
-        if before is None or self._before is None:
-            return
-        run = self._runs[-1]
-        run.append(self._before > before)
-        if run[-1] and not all(run):
-            self.met = parameter_sample(self._model)
-
-
 @dataclass
 class _Traffic:
     """What was exchanged in observed steps that follow each other."""
@@ -316,17 +263,6 @@ class _Counted:
             return function(*arguments)
 
         return counted
-
-
-def collectives() -> int | None:
-    """How many collectives this process has begun, by the counts that torch's process groups keep; None without any."""
-    if not (dist.is_available() and dist.is_initialized()):
-        return None
-    try:
-        groups: Any = dist.distributed_c10d._world.pg_map  # torch types no such method
-        return sum(int(group._get_sequence_number_for_group()) for group in groups)
-    except (RuntimeError, AttributeError):
-        return None
 
 
 def _is_counted(kind: str) -> bool:

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from scalecurve_worker.torch import observation  # noqa: E402
-from scalecurve_worker.torch.observation import Exchanges  # noqa: E402
+from scalecurve_worker.torch import exchanges as module  # noqa: E402
+from scalecurve_worker.torch.exchanges import Exchanges  # noqa: E402
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exchanges, range, int], 
     model = torch.nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     done = [0]
-    monkeypatch.setattr(observation, "collectives", lambda: done[0])
+    monkeypatch.setattr(module, "collectives", lambda: done[0])
 
     def steps(exchanges: Exchanges, numbers: range, every: int) -> None:
-        exchanges.begin(model)
+        exchanges.begin(lambda: str(model.weight))
         for number in numbers:
             model(torch.ones(2, 3)).sum().backward()
             optimizer.step()

@@ -72,7 +72,9 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         common = groups.most_common(1)[0][0]
         apart = [rank for rank, value in sums.items() if value != common]
         detail = f"parameters of rank {few(apart)} differ from the other ranks'"
-        rare = exchange_now_and_then(ranks)
+        seen = [record.proof.communication for record in ranks if record.proof and record.proof.communication]
+        silent = any(not count.calls or count.timed_calls == 0 for count in seen)  # NoCommunication says so
+        rare = None if silent else exchange_now_and_then(ranks)
         return Check(name=name, passed=False, detail=f"{detail}; {rare}" if rare else detail)
     detail = f"parameters equal on {counted(len(ranks), 'rank')}"
     servers = _servers_of(trial)

@@ -222,6 +222,8 @@ def test_ranks_that_meet_now_and_then_are_told_how_that_is_declared(period: int 
     reason, diverged = said(ranks)
     assert reason == "ReplicasDiverged"
     assert message in diverged
+    ranks = {rank: each.model_copy(update={"proof": proof(rank, communication=seen)}) for rank, each in ranks.items()}
+    assert said(ranks)[1].count("local SGD") == 1
 
 
 @pytest.mark.parametrize(("calls", "phase"), [(2, "Succeeded"), (1, "Invalid")])

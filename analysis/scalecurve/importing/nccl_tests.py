@@ -13,6 +13,7 @@ from typing import Any
 from scalecurve.importing.collectives import allreduce_row, refuse_other_collectives
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.importer import Importer
+from scalecurve.importing.printed_lines import without_prefixes
 from scalecurve.importing.reading import Reading, SourceError
 from scalecurve.importing.stated import stated
 from scalecurve.importing.text_file import read_text
@@ -30,7 +31,7 @@ _HIDDEN = "NCCL_"
 
 def recognized(path: Path, head: str) -> bool:
     """Whether nccl-tests printed this, or its ``-J`` wrote it."""
-    if re.search(r"^# nThread \d+ nGpus \d+ minBytes", head, re.MULTILINE):
+    if re.search(r"^# nThread \d+ nGpus \d+ minBytes", without_prefixes(head), re.MULTILINE):
         return True
     return head.lstrip().startswith("{") and '"nccl_version"' in head and '"minimum_bytes"' in head
 
@@ -40,7 +41,7 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     text = read_text(path)
     if text.lstrip().startswith("{"):
         return [_of_json(path, text, statements)]
-    readings = [_of_text(path, part, statements) for part in _tests(text)]
+    readings = [_of_text(path, part, statements) for part in _tests(without_prefixes(text))]
     if not readings:
         raise SourceError(f"{path}: has no output of nccl-tests (no line '# nThread ... nGpus ...')")
     return readings

@@ -12,7 +12,7 @@ from scalecurve.importing.columns import Statements
 from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError, Stretch
 from scalecurve.importing.series import WARMUP, stretches
-from scalecurve.importing.stated import stated
+from scalecurve.importing.stated import agreed, stated
 from scalecurve.importing.text_file import read_text
 
 TRAINING, MEGATRON, NCCL = "training_report.json", "megatron_run_report.csv", "cloudai_nccl_test_csv_report.csv"
@@ -46,13 +46,12 @@ def _training(path: Path, statements: Statements) -> Reading:
         times = [float(step["step_time_sec"]) for step in steps]
     except (ValueError, KeyError, TypeError) as error:
         raise SourceError(f"{path}: not CloudAI's training report: {type(error).__name__}: {error}") from error
-    facts = dict(statements.facts)
-    for field, name in (("workers", "world_size"), ("nodes", "num_nodes"), ("global_batch", "global_batch_size")):
-        if config.get(name):
-            facts.setdefault(field, str(config[name]))
+    place = f"{path.parent.name}/{path.name}"
+    names = {"workers": "world_size", "nodes": "num_nodes", "global_batch": "global_batch_size"}
+    written = {field: str(config[name]) for field, name in names.items() if config.get(name)}
+    facts = agreed(statements.facts, written, place)
     if config.get("model_name"):
         facts.setdefault("model", str(config["model_name"]))
-    place = f"{path.parent.name}/{path.name}"
     reading = _with_batch(facts, place)
     skipped = config.get("exclude_start_steps", WARMUP)
     batch = reading.global_batch or 0
@@ -81,12 +80,11 @@ def _with_batch(facts: dict[str, str], place: str) -> Reading:
 
 def _nccl(path: Path, statements: Statements) -> Reading:
     rows = _table(path)
-    facts = dict(statements.facts)
-    if rows and rows[0].get("Ranks"):
-        facts.setdefault("workers", rows[0]["Ranks"])
-    if rows and rows[0].get("Devices per Node", "0") != "0":
-        facts.setdefault("workers_per_node", rows[0]["Devices per Node"])
     place = f"{path.parent.name}/{path.name}"
+    names = {"workers": "Ranks", "workers_per_node": "Devices per Node"}
+    first = rows[0] if rows else {}
+    written = {field: first[name] for field, name in names.items() if first.get(name, "0") not in ("0", "")}
+    facts = agreed(statements.facts, written, place)
     reading = stated(facts, place, lambda field: f"{place}, {field}", {})
     measured, printed = [], []
     for row in rows:

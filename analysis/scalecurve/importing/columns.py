@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
+from scalecurve.importing.reading import Reading, SourceError, Unit
+from scalecurve.importing.run_lines import Entry
 from scalecurve_api.text import did_you_mean
 
 _WORK = {
@@ -204,13 +205,14 @@ def seconds(text: str, meant: Meaning, place: str) -> float:
     return total
 
 
-def work_of(meant: Meaning, value: float, reading: Reading, place: str) -> Stretch:
-    """A step time or a throughput as work in seconds, once its batch or its worker count is known."""
+def entry_of(meant: Meaning, value: float, reading: Reading, place: str, number: int, step: int | None) -> Entry:
+    """A step time or a throughput of a run's step, once its batch or its worker count is known."""
     if meant.name == "throughput":
-        return Stretch(value * copies(meant, reading, place), 1.0)
+        work = reading.global_batch if meant.unit == Unit.samples else None
+        return Entry(number, step, rate=value * copies(meant, reading, place), work=work)
     if reading.global_batch is None:
         raise SourceError(f"{place}: a step time needs the batch; state it with --set batch_per_worker=N")
-    return Stretch(reading.global_batch, value * meant.scale, 1)
+    return Entry(number, step, value * meant.scale, work=reading.global_batch)
 
 
 def copies(meant: Meaning, reading: Reading, place: str) -> int:

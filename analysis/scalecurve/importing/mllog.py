@@ -17,7 +17,7 @@ from scalecurve.importing.importer import Importer
 from scalecurve.importing.mllog_intervals import LoggedEvent, epoch_intervals, training_intervals
 from scalecurve.importing.reading import Reading, SourceError, Stretch
 from scalecurve.importing.series import stretches
-from scalecurve.importing.stated import stated
+from scalecurve.importing.stated import agreed, stated
 from scalecurve.importing.text_file import read_text
 
 _LINE = re.compile(r":::MLL(?:OG|og)\s+(\{.*\})")
@@ -58,9 +58,9 @@ def _events(path: Path) -> Iterator[LoggedEvent]:
 def _run(path: Path, number: int, events: Sequence[LoggedEvent], statements: Statements) -> Reading:
     values = {event.key: event.value for event in events}
     place = path.name if number == 1 else f"{path.name}, run {number}"
-    facts = dict(statements.facts)
-    if isinstance(batch := values.get("global_batch_size"), int) and batch > 0:
-        facts.setdefault("global_batch", str(batch))
+    batch = values.get("global_batch_size")
+    written = {"global_batch": str(batch)} if isinstance(batch, int) and batch > 0 else {}
+    facts = agreed(statements.facts, written, place)
     if isinstance(model := values.get("submission_benchmark"), str):
         facts.setdefault("model", model)
     reading = stated(facts, place, lambda field: f"{place}, {field}", {})
@@ -105,7 +105,8 @@ def _tracked(events: Sequence[LoggedEvent]) -> list[Stretch]:
         event.value["throughput"] for event in events
         if event.key == "tracked_stats" and isinstance(event.value, dict) and event.value.get("throughput")
     ]  # fmt: skip
-    return [Stretch(float(rate), 1.0) for rate in rates if isinstance(rate, int | float) and rate > 0]
+    known = [float(rate) for rate in rates if isinstance(rate, int | float) and rate > 0]
+    return [Stretch(max(known), max(known) / rate) for rate in known]  # of equal work: a slow one lasts longer
 
 
 IMPORTER = Importer(recognized, read)

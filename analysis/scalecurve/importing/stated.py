@@ -24,6 +24,8 @@ def stated(
     workers = whole(cells["workers"], at("workers")) if "workers" in cells else (nodes or 1) * (each or 1)
     if nodes is None and each is not None:
         nodes = -(-workers // each)
+    if nodes is not None and each is not None and -(-workers // each) != nodes:
+        raise SourceError(f"{at('nodes')}: {nodes} nodes with {each} workers on each are not {workers} workers")
     if workers % (nodes or 1):
         raise SourceError(f"{at('nodes')}: {workers} workers do not spread evenly over {nodes} nodes")
     global_batch, share = _batches(cells, workers, at)
@@ -40,6 +42,21 @@ def stated(
         factors={name: _value(text) for name, text in {**_known_factors(cells), **factors}.items()},
         notes=(f"mean of {cells['repetitions']} repetitions",) if "repetitions" in cells else (),
     )
+
+
+def agreed(facts: Mapping[str, str], written: Mapping[str, str], place: str) -> dict[str, str]:
+    """What the user states and what the source says; raises SourceError where one contradicts the other."""
+    for name, text in written.items():
+        if name in facts and not _same(facts[name], text):
+            raise SourceError(f"{place}: has {name} {text}, and --set {name}={facts[name]} contradicts it")
+    return {**facts, **written}
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return one.strip().casefold() == other.strip().casefold()
 
 
 def _batches(cells: Mapping[str, str], workers: int, at: Place) -> tuple[int | None, int | None]:

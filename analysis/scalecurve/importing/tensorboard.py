@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from scalecurve.importing.columns import Statements, meaning, work_of
+from scalecurve.importing.columns import Statements, entry_of, meaning
 from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError, Unit
-from scalecurve.importing.series import stretches
+from scalecurve.importing.run_lines import runs_of
+from scalecurve.importing.series import readings_of
 from scalecurve.importing.stated import stated
 from scalecurve.importing.text_file import read_bytes
-from scalecurve_api.text import few
+from scalecurve_api.text import count, few
 
 _KNOWN = {
     "throughput(tps)": "tokens/s/gpu",  # torchtitan
@@ -39,18 +40,32 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     """The run of an event file, or of all event files of a folder; raises SourceError without a step time or rate."""
     files = sorted(path.rglob("*tfevents*")) if path.is_dir() else [path]
     tags: Scalars = {}
+    folders: dict[str, set[str]] = {}
     for file in files:
         for tag, step, value in scalars(read_bytes(file), str(file)):
             tags.setdefault(tag, []).append((step, value))
+            folders.setdefault(tag, set()).add(str(file.parent.relative_to(path)) if path.is_dir() else "")
     tag, header = _tag(path, tags, statements)
+    if len(folders[tag]) > 1:
+        raise SourceError(
+            f"{path}: {count(len(folders[tag]), 'folder')} in it have tag {tag!r} ({few(sorted(folders[tag]), 3)}): "
+            "import each as a source of its own"
+        )
     meant = meaning(header, str(path), replace(statements, columns={}))
     assert meant is not None
     place = f"{path.name}, tag {tag!r}"
     reading = stated(statements.facts, place, lambda field: f"{place}, --set {field}", {})
-    values = [value for _, value in sorted(tags[tag]) if value > 0]
-    unit = Unit(meant.unit) if meant.name == "throughput" else Unit.samples
-    parts, note = stretches([work_of(meant, value, reading, place) for value in values])
-    return [replace(reading, unit=unit, stretches=parts, notes=(*reading.notes, *([note] if note else [])))]
+    is_rate = meant.name == "throughput"
+    reading = replace(reading, unit=Unit(meant.unit) if is_rate else Unit.samples)
+    entries = [
+        entry_of(meant, value, reading, place, number, step)
+        for number, (step, value) in enumerate(tags[tag], start=1)
+        if value > 0
+    ]
+    if not entries:
+        raise SourceError(f"{place}: has no positive number")
+    runs, notes = runs_of(entries, place)
+    return readings_of(reading, runs, notes)
 
 
 def _tag(path: Path, tags: Mapping[str, object], statements: Statements) -> tuple[str, str]:

@@ -3,59 +3,79 @@
 The lines are read by the same expressions as those of ``instrument: log``.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.importer import Importer
-from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
-from scalecurve.importing.series import stretches
-from scalecurve.importing.stated import stated
+from scalecurve.importing.printed_lines import PrintedLine, printed_lines
+from scalecurve.importing.reading import Reading, SourceError, Unit
+from scalecurve.importing.run_lines import Entry, runs_of
+from scalecurve.importing.series import readings_of
+from scalecurve.importing.stated import agreed, stated
 from scalecurve.importing.text_file import read_text
 from scalecurve_api.programs.log_format import KnownLog, LineReader, LogFormat, ReportedLine
+from scalecurve_api.text import few
 
 _FEW = 3
+_Reported = tuple[PrintedLine, ReportedLine]
 
 
 def recognized(path: Path, head: str, form: KnownLog) -> bool:
     """Whether a text has lines of this program."""
     reader = LineReader(LogFormat(format=form))
-    lines = [line for line in map(reader.read, head.splitlines()) if line is not None]
+    lines = [said for line in printed_lines(head) if (said := reader.read(line.text)) is not None]
     return sum(_is_timed(line) for line in lines) >= min(_FEW, max(1, len(lines)))
 
 
 def read(path: Path, statements: Statements, form: KnownLog) -> list[Reading]:
-    """The run of a log; raises SourceError when no line states a time, or the batch or worker count is missing."""
-    log = LogFormat(format=form)
+    """The runs of a log; raises SourceError when no line states a time, or the batch or worker count is missing."""
+    return runs_in(path, statements, LogFormat(format=form))
+
+
+def runs_in(path: Path, statements: Statements, log: LogFormat) -> list[Reading]:
+    """The runs whose steps a log states in this format."""
     reader = LineReader(log)
-    lines = [line for line in map(reader.read, read_text(path).splitlines()) if line is not None and _is_timed(line)]
+    lines = [
+        (line, said)
+        for line in printed_lines(read_text(path))
+        if (said := reader.read(line.text)) is not None and _is_timed(said)
+    ]
     if not lines:
-        raise SourceError(f"{path}: has no line of {form.value} with a step time or a throughput")
-    facts = dict(statements.facts)
-    batches = {line.batch for line in lines if line.batch}
-    if len(batches) == 1:
-        facts.setdefault("global_batch", str(batches.pop()))
-    reading = stated(facts, path.name, lambda field: f"{path.name}, --set {field}", {})
-    by_rate = all(line.rate or line.worker_rate for line in lines)
-    parts, note = stretches([_stretch(line, reading, by_rate, path) for line in lines])
+        raise SourceError(f"{path}: has no line of {log.name.removeprefix('format ')} with a step time or a throughput")
+    by_rate = all(said.rate or said.worker_rate for _, said in lines)
     unit = Unit.tokens if by_rate and log.counts_tokens else Unit.samples
-    return [replace(reading, unit=unit, stretches=parts, notes=(*reading.notes, *([note] if note else [])))]
+    facts = _with_batch(statements.facts, lines, path.name)
+    reading = replace(stated(facts, path.name, lambda field: f"{path.name}, --set {field}", {}), unit=unit)
+    runs, notes = runs_of([_entry(*line, reading, by_rate, path) for line in lines], str(path))
+    return readings_of(reading, runs, notes)
+
+
+def _with_batch(facts: Mapping[str, str], lines: Sequence[_Reported], place: str) -> Mapping[str, str]:
+    """The statements, with the batch that all lines have; raises SourceError where both are stated and differ."""
+    batches = sorted({said.batch for _, said in lines if said.batch})
+    if len(batches) > 1 and (name := next((n for n in ("global_batch", "batch_per_worker") if n in facts), None)):
+        raise SourceError(
+            f"{place}: has global batches of {few(batches)} samples, and --set {name}={facts[name]} contradicts it"
+        )
+    return agreed(facts, {"global_batch": str(batches[0])} if len(batches) == 1 else {}, place)
 
 
 def _is_timed(line: ReportedLine) -> bool:
     return bool(line.seconds or line.rate or line.worker_rate)
 
 
-def _stretch(line: ReportedLine, reading: Reading, by_rate: bool, path: Path) -> Stretch:
+def _entry(line: PrintedLine, said: ReportedLine, reading: Reading, by_rate: bool, path: Path) -> Entry:
+    batch = said.batch or reading.global_batch
     if by_rate:
-        rate = line.rate or (line.worker_rate or 0.0) * reading.workers
-        if line.seconds:
-            return Stretch(rate * line.seconds, line.seconds, 1)
-        return Stretch(rate, 1.0)
-    if reading.global_batch is None or not line.seconds:
+        rate = said.rate or (said.worker_rate or 0.0) * reading.workers
+        work = batch if reading.unit is Unit.samples else None
+        return Entry(line.number, said.step, said.seconds, rate, work, line.process)
+    if batch is None or not said.seconds:
         raise SourceError(f"{path}: its step times need the batch; state it with --set global_batch=N")
-    return Stretch(reading.global_batch, line.seconds, 1)
+    return Entry(line.number, said.step, said.seconds, None, batch, line.process)
 
 
 def _importer(form: KnownLog) -> Importer:

@@ -155,7 +155,7 @@ def test_tensorboard(tmp_path: Path, tensor: bool) -> None:
     (folder / "events.out.tfevents.1.host").write_bytes(data + data[:5])
     name, (reading,) = read(folder, workers="4", batch_per_worker="8")
     assert (name, reading.throughput) == ("tensorboard", pytest.approx(64))
-    assert reading.notes == ("first 5 of 23 entries skipped as warm-up",)
+    assert reading.notes == ("first 5 of 23 steps skipped as warm-up",)
     with pytest.raises(SourceError, match="a step time needs the batch; state it with --set batch_per_worker=N"):
         read(folder, workers="4")
 
@@ -264,7 +264,7 @@ def test_logs_of_trainers(tmp_path: Path, form: str) -> None:
     (tmp_path / "train.log").write_text("\n".join(["hello", *(line.format(step) for step in range(1, 31)), "bye"]))
     name, (reading,) = read(tmp_path / "train.log", workers="8", **facts)
     assert (name, reading.throughput, reading.unit) == (form, pytest.approx(rate), unit)
-    assert reading.notes == ("first 5 of 30 entries skipped as warm-up",)
+    assert reading.notes == ("first 5 of 30 steps skipped as warm-up",)
 
 
 def test_a_log_without_a_batch(tmp_path: Path) -> None:

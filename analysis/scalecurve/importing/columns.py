@@ -3,12 +3,12 @@
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scalecurve.importing.reading import Reading, SourceError, Unit
 from scalecurve.importing.run_lines import Entry
-from scalecurve_api.text import did_you_mean
+from scalecurve_api.text import did_you_mean, few
 
 _WORK = {
     Unit.samples: "samples|sample|images|image|imgs|img|examples|example|sequences|sequence|seqs|seq|items",
@@ -58,8 +58,17 @@ _NAMES = {
     "samples": "samples images examples dataset_size dataset_samples",
     "global_batch": "global_batch global_batch_size total_batch total_batch_size gbs",
     "batch_per_worker": "batch_per_worker batch_per_gpu batch_size_per_gpu batch_per_device per_gpu_batch "
-    "per_gpu_batch_size per_device_batch_size local_batch local_batch_size",
+    "per_gpu_batch_size per_device_batch_size local_batch local_batch_size per_device_train_batch_size "
+    "per_gpu_train_batch_size batch_size_per_device train_micro_batch_size_per_gpu",
+    "accumulation": "accumulation accumulation_steps gradient_accumulation gradient_accumulation_steps grad_accum "
+    "grad_accum_steps grad_acc_steps accumulate_grad_batches micro_batches num_microbatches",
+    "tokens_per_worker": "tokens_per_worker tokens_per_device tokens_per_gpu tokens_per_rank",
+    "tokens_per_step": "tokens_per_step tokens_per_iter tokens_per_iteration tokens_per_batch global_batch_tokens",
     "repetition": "repetition rep repeat run run_id",
+    "step": "step global_step iter iteration current_steps trainer_global_step train_global_step",
+    "epoch": "epoch current_epoch train_epoch",
+    "timestamp": "timestamp",
+    "rank": "rank local_rank process_index",
     "repetitions": "repetitions repeats n_repetitions",
     "currency": "currency",
     "mode": "mode scaling",
@@ -129,6 +138,54 @@ class Meaning:
         return f"per {self.per} and hour" if self.name == "price" else ""
 
 
+class ColumnError(SourceError):
+    """A column that cannot be read; ``problem`` is the short form, ``option`` what states it."""
+
+    def __init__(self, file: str, problem: str, option: str, rest: str) -> None:
+        super().__init__(f"{file}: {rest}")
+        self.file, self.problem, self.option = file, problem, option
+
+
+def meanings(headers: Iterable[str], file: str, statements: Statements) -> dict[str, Meaning | None]:
+    """What every column holds; raises ColumnsError, for all columns at once, where some cannot be read."""
+    known: dict[str, Meaning | None] = {}
+    errors: list[ColumnError] = []
+    for header in headers:
+        try:
+            known[header] = meaning(header, file, statements)
+        except ColumnError as error:
+            errors.append(error)
+    if errors:
+        names = {each.name for each in known.values() if each} | statements.facts.keys()
+        stated = "workers" in names or {"nodes", "workers_per_node"} <= names
+        missing = [] if stated else ["--set workers=N"]
+        if not names & {"mode", "batch_per_worker", "global_batch"}:
+            missing.append("--set mode=weak")
+        raise ColumnsError(errors, missing)
+    return known
+
+
+class ColumnsError(SourceError):
+    """All columns of one or several files that cannot be read, and the options that state them."""
+
+    def __init__(self, errors: Sequence[ColumnError], missing: Sequence[str]) -> None:
+        self.errors, self.missing = errors, missing
+        super().__init__(self._line())
+
+    def _line(self) -> str:
+        options = list(dict.fromkeys(error.option for error in self.errors))
+        if len(options) == 1:
+            return str(self.errors[0])
+        problems = list(dict.fromkeys(error.problem.partition(": ")[0] for error in self.errors))
+        files = few(dict.fromkeys(error.file for error in self.errors), 3)
+        units = [f"; UNIT is {e.problem.partition(': ')[2]}" for e in self.errors if e.option.endswith("=UNIT")]
+        return (
+            f"{files}: {len(problems)} columns need a statement: {', '.join(problems)}; add "
+            f"{' '.join([*options, *dict.fromkeys(self.missing)])}{''.join(dict.fromkeys(units))}; for a column that "
+            f"counts, --column FIELD=COLUMN or --factor COLUMN instead of --ignore (fields: {', '.join(FIELDS)})"
+        )
+
+
 def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
     """What a column holds; None for one that is ignored.
 
@@ -139,7 +196,9 @@ def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
     if header in statements.factors:
         return Meaning(header, header)
     chosen = {column: name for name, column in statements.columns.items()}
-    plain = _normalized(chosen.get(header, header))
+    if header not in chosen and re.search(r"__(MIN|MAX)$", header):
+        return None  # of W&B's charts, beside the column itself
+    plain = _normalized(chosen.get(header, header.rpartition(" - ")[2]))
     unit = statements.units.get(header) or statements.units.get(plain)
     if unit is not None:
         plain = _with_unit(plain, unit)
@@ -149,22 +208,28 @@ def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
         if match := re.fullmatch(pattern, plain):
             return _measured(name, header, match[1] or "", work)
     if plain in _BARE:
-        raise SourceError(
-            f"{file}: column {header!r} states no unit; add --unit {plain}=UNIT, which is {_BARE[plain][1]}"
-        )
+        raise ColumnError(
+            file, f"{header!r} without a unit: {_BARE[plain][1]}", f"--unit {plain}=UNIT",
+            f"column {header!r} states no unit; add --unit {plain}=UNIT, which is {_BARE[plain][1]}",
+        )  # fmt: skip
     if plain in IGNORED:
         return None
     if plain in ("batch", "batch_size"):
-        raise SourceError(
-            f"{file}: column {header!r} may be of one worker or of all; add "
-            f"--column {shlex.quote(f'batch_per_worker={header}')} or --column {shlex.quote(f'global_batch={header}')}"
+        share, total = (
+            f"--column {shlex.quote(f'{field}={header}')}" for field in ("batch_per_worker", "global_batch")
         )
+        raise ColumnError(
+            file, f"{header!r} of one worker or of all (global_batch)", share,
+            f"column {header!r} may be of one worker or of all; add {share} or {total}",
+        )  # fmt: skip
     near = did_you_mean(plain, [*_FIELDS, *_BARE])
     hint = f" (did you mean {near}?)" if near else ""
-    raise SourceError(
-        f"{file}: unknown column {header!r}{hint}; state what it is with --column {shlex.quote(f'FIELD={header}')}, "
-        f"--factor {shlex.quote(header)} or --ignore {shlex.quote(header)} (fields: {', '.join(FIELDS)})"
-    )
+    ignore = f"--ignore {shlex.quote(header)}"
+    raise ColumnError(
+        file, f"{header!r} unknown", ignore,
+        f"unknown column {header!r}{hint}; state what it is with --column {shlex.quote(f'FIELD={header}')}, "
+        f"--factor {shlex.quote(header)} or {ignore} (fields: {', '.join(FIELDS)})",
+    )  # fmt: skip
 
 
 def number(text: str, place: str, *, zero: bool = False) -> float:

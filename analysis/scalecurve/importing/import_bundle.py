@@ -13,7 +13,7 @@ import yaml
 
 from scalecurve.bundle.record_file import EXPERIMENT_FILE, RECORD_FILE
 from scalecurve.bundle.trial import TRIALS_FOLDER
-from scalecurve.importing.columns import Statements
+from scalecurve.importing.columns import ColumnsError, Statements
 from scalecurve.importing.compose import Composed, compose
 from scalecurve.importing.importer import IMPORTERS, Importer
 from scalecurve.importing.reading import Reading, SourceError
@@ -60,10 +60,19 @@ def import_bundle(
     readings: list[Reading] = []
     formats: dict[str, str] = {}
     units: list[str] = []
+    unread: list[ColumnsError] = []
     for path, stated in zip(paths, each, strict=True):
         formats[str(path)], importer = importer_of(path, file_format)
-        readings += importer.read(path, stated)
-        units += importer.units(path, stated)
+        try:
+            readings += importer.read(path, stated)
+            units += importer.units(path, stated)
+        except ColumnsError as error:
+            unread.append(error)
+    if unread:
+        raise ColumnsError(
+            [column for error in unread for column in error.errors],
+            [option for error in unread for option in error.missing],
+        )
     composed = compose(_name(name or bundle.resolve().name), readings)
     composed = replace(composed, formats=formats, units=tuple(dict.fromkeys(units)))
     if not dry_run:

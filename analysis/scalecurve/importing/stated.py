@@ -28,7 +28,7 @@ def stated(
         raise SourceError(f"{at('nodes')}: {nodes} nodes with {each} workers on each are not {workers} workers")
     if workers % (nodes or 1):
         raise SourceError(f"{at('nodes')}: {workers} workers do not spread evenly over {nodes} nodes")
-    global_batch, share = _batches(cells, workers, at)
+    global_batch, share, arithmetic = _batches(cells, workers, at)
     return Reading(
         place=place,
         workers=workers,
@@ -40,7 +40,7 @@ def stated(
         price=_price(cells, workers, nodes, at, price) if "price" in cells else None,
         model=cells.get("model"),
         factors={name: _value(text) for name, text in {**_known_factors(cells), **factors}.items()},
-        notes=(f"mean of {cells['repetitions']} repetitions",) if "repetitions" in cells else (),
+        notes=(*arithmetic, *([f"mean of {cells['repetitions']} repetitions"] if "repetitions" in cells else [])),
     )
 
 
@@ -59,16 +59,38 @@ def _same(one: str, other: str) -> bool:
         return one.strip().casefold() == other.strip().casefold()
 
 
-def _batches(cells: Mapping[str, str], workers: int, at: Place) -> tuple[int | None, int | None]:
+def tokens_a_step(cells: Mapping[str, str], workers: int, at: Place) -> tuple[int | None, tuple[str, ...]]:
+    """Tokens of a step over all workers, where the source states them, and the arithmetic."""
+    total = whole(cells["tokens_per_step"], at("tokens_per_step")) if "tokens_per_step" in cells else None
+    if "tokens_per_worker" not in cells:
+        return total, ()
+    worked_out, spelled = _product(cells, "tokens_per_worker", workers, at)
+    if total is not None and total != worked_out:
+        raise SourceError(f"{at('tokens_per_step')}: {total} is not {spelled} tokens a step")
+    return worked_out, (f"{spelled} tokens a step",)
+
+
+def _batches(cells: Mapping[str, str], workers: int, at: Place) -> tuple[int | None, int | None, tuple[str, ...]]:
+    """The batch of a step over all workers and of one, over all micro-batches; and how it was worked out."""
     total = whole(cells["global_batch"], at("global_batch")) if "global_batch" in cells else None
-    share = whole(cells["batch_per_worker"], at("batch_per_worker")) if "batch_per_worker" in cells else None
-    if total is not None and share is not None and total != share * workers:
+    if "batch_per_worker" not in cells:
+        return total, total and total // workers, ()
+    worked_out, spelled = _product(cells, "batch_per_worker", workers, at)
+    if total is not None and total != worked_out:
+        if "accumulation" in cells:
+            raise SourceError(f"{at('global_batch')}: {total} is not {spelled}")
+        share = cells["batch_per_worker"]
         raise SourceError(f"{at('global_batch')}: {total} is not {count(workers, 'worker')} x {share} per worker")
-    if total is None and share is not None:
-        total = share * workers
-    if share is None and total is not None:
-        share = total // workers
-    return total, share
+    return worked_out, worked_out // workers, (f"{spelled} a step",) if "accumulation" in cells else ()
+
+
+def _product(cells: Mapping[str, str], name: str, workers: int, at: Place) -> tuple[int, str]:
+    """What all workers have of ``name`` in all micro-batches of a step, and the multiplication."""
+    share = whole(cells[name], at(name))
+    times = whole(cells["accumulation"], at("accumulation")) if "accumulation" in cells else 1
+    micro = f" × {times} micro-batches" if "accumulation" in cells else ""
+    total = share * times * workers
+    return total, f"{share}{micro} × {workers} = {total}"
 
 
 def _mode(text: str, place: str) -> Mode:

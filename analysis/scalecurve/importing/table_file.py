@@ -3,13 +3,15 @@
 import csv
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.columns import Meaning, Statements, copies, meaning, number, seconds
+from scalecurve.importing.columns import Meaning, Statements, copies, meanings, number, seconds
+from scalecurve.importing.histories import ORDERS, histories
 from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
-from scalecurve.importing.stated import stated
+from scalecurve.importing.stated import agreed, stated, tokens_a_step
 from scalecurve.importing.text_file import read_text
 from scalecurve_api.text import count as counted
 
@@ -30,47 +32,64 @@ def read_json(path: Path, statements: Statements) -> list[Reading]:
 def units_of(path: Path, statements: Statements) -> list[str]:
     """How the columns with a unit are read, for the summary of an import."""
     rows = _json_rows(path) if read_text(path).lstrip()[:1] in ("[", "{") else csv_rows(path)
-    headers = dict.fromkeys(header for _, row in rows for header in row)
-    meanings = [meant for header in headers if (meant := meaning(header, path.name, statements)) and meant.spelled]
-    return [f"{meant.header}: {meant.spelled}" for meant in meanings]
+    meant = meanings(dict.fromkeys(header for _, row in rows for header in row), path.name, statements)
+    return [f"{each.header}: {each.spelled}" for each in meant.values() if each and each.spelled]
 
 
 def _readings(path: Path, rows: Rows, statements: Statements) -> list[Reading]:
-    readings = []
-    meanings: dict[str, Meaning | None] = {}
-    for place, row in rows:
-        for header in row:
-            if header not in meanings:
-                meanings[header] = meaning(header, path.name, statements)
-        readings.append(_reading(place, row, meanings, statements))
-    if not readings:
+    table = list(rows)
+    if not table:
         raise SourceError(f"{path}: has no row")
-    return readings
+    meant = meanings(dict.fromkeys(header for _, row in table for header in row), path.name, statements)
+    ordered = any(each and each.name in ORDERS for each in meant.values())
+    results = {each.name for each in meant.values() if each and each.name in _QUANTITIES}
+    read = []
+    for place, row in table:
+        fields, cells = _cells(place, row, meant)
+        if ordered and results and results.isdisjoint(cells):
+            continue  # a row of an evaluation, or of other metrics
+        read.append((cells, _reading(place, cells, fields, statements, ordered)))
+    if not read:
+        raise SourceError(f"{path}: has no row with a result")
+    return histories(path.name, read) if ordered else [reading for _, reading in read]
+
+
+def _cells(
+    place: str, row: Mapping[str, str], meant: Mapping[str, Meaning | None]
+) -> tuple[dict[str, Meaning], dict[str, str]]:
+    """The columns that a row fills, and what it states, by field."""
+    fields: dict[str, Meaning] = {}
+    cells: dict[str, str] = {}
+    for header, text in row.items():
+        if (each := meant[header]) is None or text.strip().lower() in ("", "nan", "null"):
+            continue
+        if each.name in fields:
+            raise SourceError(f"{place}: columns {fields[each.name].header!r} and {header!r} are both {each.name}")
+        fields[each.name], cells[each.name] = each, text.strip()
+    return fields, cells
 
 
 def _reading(
-    place: str, row: Mapping[str, str], meanings: Mapping[str, Meaning | None], statements: Statements
+    place: str, written: Mapping[str, str], fields: Mapping[str, Meaning], statements: Statements, ordered: bool
 ) -> Reading:
-    cells = dict(statements.facts)
-    fields: dict[str, Meaning] = {}
-    for header, text in row.items():
-        if (meant := meanings[header]) is None or not text.strip():
-            continue
-        if meant.name in fields:
-            raise SourceError(f"{place}: columns {fields[meant.name].header!r} and {header!r} are both {meant.name}")
-        fields[meant.name], cells[meant.name] = meant, text.strip()
+    cells = agreed(statements.facts, written, place)
 
     def at(name: str) -> str:
         return f"{place}, column {fields[name].header!r}" if name in fields else f"{place}, --set {name}"
 
     factors = {name: cells[name] for name in statements.factors if name in cells}
     reading = stated(cells, place, at, factors, fields.get("price"))
-    unit, stretch = _measured(reading, cells, fields, place)
-    return Reading(**{**vars(reading), "unit": unit, "stretches": (stretch,)})
+    tokens, arithmetic = tokens_a_step(cells, reading.workers, at)
+    if "step_time" in fields and "throughput" not in fields and tokens is not None:
+        step = seconds(cells["step_time"], fields["step_time"], at("step_time"))
+        unit, stretch = Unit.tokens, Stretch(tokens, step, 1)
+    else:
+        unit, stretch = _measured(reading, cells, fields, place, ordered)
+    return replace(reading, unit=unit, stretches=(stretch,), notes=(*reading.notes, *arithmetic))
 
 
 def _measured(
-    reading: Reading, cells: Mapping[str, str], fields: Mapping[str, Meaning], place: str
+    reading: Reading, cells: Mapping[str, str], fields: Mapping[str, Meaning], place: str, ordered: bool
 ) -> tuple[Unit, Stretch]:
     """The one number of a row that is its result, as work in seconds."""
     name = next((name for name in _QUANTITIES if name in fields), None)
@@ -93,6 +112,11 @@ def _measured(
             raise SourceError(f"{at}: needs the batch: a column batch_per_worker or global_batch, or --set")
         return Unit.samples, Stretch(batch, seconds(text, meant, at), 1)
     if name == "time":
+        if ordered and "epoch" not in meant.header.lower():
+            raise SourceError(
+                f"{at}: of one row, or since the start? A table with a column step or epoch is one run over time: "
+                f"state it with --column step_time={meant.header}, or add a throughput"
+            )
         duration = seconds(text, meant, at)
         if "samples" in cells:
             return Unit.samples, Stretch(number(cells["samples"], f"{place}, samples"), duration)

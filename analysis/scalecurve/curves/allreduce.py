@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalecurve.bundle.open import Bundle
+from scalecurve.curves.missing import nothing_valid
 from scalecurve.render import formatting
 from scalecurve.render.notebook import OneTable
 from scalecurve.render.table import Column, Table, experiment_column, table_of
@@ -57,6 +58,8 @@ class AllReduceReport(OneTable):
     """All points that ran the microbenchmark."""
 
     points: tuple[PointBandwidth, ...]
+    void: tuple[str, ...] = ()
+    """Why bundles have no valid trial."""
 
     def table(self) -> Table:
         rows = [(p, s) for p in self.points for s in p.sizes]
@@ -90,7 +93,7 @@ class AllReduceReport(OneTable):
                 (Column("repetitions", "Repetitions", "count"), lambda row: row[1].repetitions),
                 (Column("errors", "Wrong elements", "count"), lambda row: row[1].errors),
             ),
-            notes if rows else (_NONE,),
+            notes if rows else self.void or (_NONE,),
         )
 
 
@@ -112,7 +115,7 @@ def allreduce(bundles: Sequence[Bundle]) -> AllReduceReport:
     order = {bundle.label: index for index, bundle in enumerate(bundles)}
     results = [PointBandwidth(label, point, _sizes(runs)) for (label, _), (point, runs) in points.items()]
     results.sort(key=lambda p: (order[p.bundle], p.point.series, p.point.workers, p.point.nodes))
-    return AllReduceReport(tuple(results))
+    return AllReduceReport(tuple(results), tuple(filter(None, map(nothing_valid, bundles))))
 
 
 def _sizes(runs: Sequence[Sequence[AllReduceRow]]) -> tuple[SizeResult, ...]:

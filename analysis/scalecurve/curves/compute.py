@@ -15,6 +15,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.curves.anatomy import anatomy_of
 from scalecurve.curves.doubts import counted, doubts, first_lines
 from scalecurve.curves.headline import headline, notes
+from scalecurve.curves.missing import nothing_valid
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
 from scalecurve.curves.same_work import other_work
 from scalecurve.curves.sockets import socket_lines
@@ -80,7 +81,8 @@ def believable(bundle: Bundle, include_unproved: bool = False) -> Bundle:
 def set_aside_note(bundle: Bundle) -> str:
     """For a message that nothing is left of a ``believable`` bundle: why, if its points did not count."""
     if not any(trial.set_aside for trial in bundle.trials):
-        return ""
+        why = nothing_valid(bundle)
+        return f": {why}" if why else ""
     return ": its points are unproved, reported or impossible; --include-unproved includes them"
 
 

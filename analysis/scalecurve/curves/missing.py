@@ -22,7 +22,7 @@ REMEDIES: Mapping[str, str] = {
     InvalidReason.wrong_backend: "state the collective library that it really uses: workload.backend",
     InvalidReason.wrong_strategy: "state the strategy that it really uses: workload.strategy",
     InvalidReason.wrong_samples: "state the batch that it really uses (scaling.batch), or drop the last, smaller one",
-    InvalidReason.wrong_math: "compare with another version of torch, and report the step that the message names",
+    InvalidReason.wrong_math: "compare with another version of the library, and report what the message names",
     InvalidReason.untimed_work: "move what runs every so many steps into every step, or out of the loop",
     InvalidReason.wrong_clock: "keep the machine awake, and remove what replaces its clock",
     InvalidReason.wrong_rate: "print the rate of all workers since the line before, or take a pattern with step alone",
@@ -91,6 +91,11 @@ def missing_curves(bundles: Sequence[Bundle], result: ScalingResult, paths: bool
     return tuple(
         replace(one, why=f"{bundle.label}: {one.why}") if several else one for bundle, one in every if one is not None
     )
+
+
+def nothing_valid(bundle: Bundle) -> str:
+    """Why no trial of a bundle counts: the share of trials, and the reason; empty where some do."""
+    return "" if any(trial.good for trial in bundle.trials) else _shares(bundle.trials)
 
 
 def _of_bundle(bundle: Bundle, result: ScalingResult, paths: bool) -> MissingCurve | None:

@@ -4,7 +4,7 @@ A stated rate becomes one window of that rate: of a step where the batch is know
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,7 @@ from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import Origin, Summary, TrialRecord, TrialWindow
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.scaling import Mode
-from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
 from scalecurve_api.text import count as counted
 from scalecurve_api.text import few
 
@@ -70,6 +70,8 @@ def compose(name: str, readings: Sequence[Reading]) -> Composed:
     collective = {bool(reading.allreduce) for reading in readings}
     if len(collective) > 1:
         raise SourceError("the sources have all-reduces and trainings; import them into a bundle each")
+    if collective == {True}:
+        readings = _of_one_benchmark(readings)
     placed, constants = _placed(readings)
     counts: dict[tuple[str, int, int, str], int] = {}
     numbered, places = [], dict[object, str]()
@@ -84,12 +86,13 @@ def compose(name: str, readings: Sequence[Reading]) -> Composed:
         number = counts.get(each.point, 0)
         counts[each.point] = number + 1
         numbered.append(_Placed(each.reading, each.mode, each.nodes, each.axes, number))
-    workload = _allreduce(readings) if collective == {True} else _training(readings, constants)
+    workload = _allreduce(readings, constants) if collective == {True} else _training(readings, constants)
     experiment = _experiment(name, numbered, workload, max(counts.values()))
     planned = {_run_of(trial): trial for trial in make_plan(experiment).trials}
     records = tuple(_record(planned[each.run], each.reading) for each in numbered)
-    notes = () if all(reading.nodes for reading in readings) else ("nodes not stated: taken as one node",)
-    return Composed(experiment, records, notes)
+    notes = [f"{reading.place}: {reading.wrong}" for reading in readings if reading.wrong]
+    notes += [] if all(reading.nodes for reading in readings) else ["nodes not stated: taken as one node"]
+    return Composed(experiment, records, tuple(notes))
 
 
 def _placed(readings: Sequence[Reading]) -> tuple[list[_Placed], dict[str, Value]]:
@@ -130,7 +133,7 @@ def _held(reading: Reading, mode: Mode) -> int | None:
 
 
 def _axis(name: str) -> str:
-    return name if name == "model" else f"parameters.{name}"
+    return name if name == "model" or "." in name else f"parameters.{name}"
 
 
 def _modes(readings: Sequence[Reading], indices: Sequence[int]) -> list[tuple[int, Mode]]:
@@ -159,10 +162,24 @@ def _training(readings: Sequence[Reading], constants: Mapping[str, Value]) -> di
     return {"program": "imported", **model, **({"parameters": rest} if rest else {})}
 
 
-def _allreduce(readings: Sequence[Reading]) -> dict[str, Any]:
+def _of_one_benchmark(readings: Sequence[Reading]) -> Sequence[Reading]:
+    """All-reduces whose data type may be an axis; raises SourceError for what one curve cannot hold."""
+    typed = all("sizes.dtype" in reading.factors for reading in readings)
+    for name in dict.fromkeys(name for reading in readings for name in reading.benchmark):
+        values = dict.fromkeys(reading.benchmark[name] for reading in readings if name in reading.benchmark)
+        if len(values) > 1 and not (typed and name == "data type"):
+            raise SourceError(
+                f"{readings[0].place}: the benchmarks differ in {name} ({few(values)}), and a curve has one: import "
+                "each into a bundle of its own, and give all of them to allreduce or fit"
+            )
+    return readings if typed else [replace(reading, factors={}) for reading in readings]
+
+
+def _allreduce(readings: Sequence[Reading], constants: Mapping[str, Value]) -> dict[str, Any]:
     sizes = [row.bytes for reading in readings for row in reading.allreduce]
     iterations = max(row.iterations for reading in readings for row in reading.allreduce)
-    measured = {"minBytes": min(sizes), "maxBytes": max(sizes), "iterations": max(1, iterations)}
+    measured: dict[str, Value] = {"minBytes": min(sizes), "maxBytes": max(sizes), "iterations": max(1, iterations)}
+    measured |= {"dtype": constants["sizes.dtype"]} if "sizes.dtype" in constants else {}
     return {"program": "allreduce", "backend": "nccl", "sizes": measured}
 
 
@@ -234,8 +251,9 @@ def _record(trial: TrialSpec, reading: Reading) -> TrialRecord:
     )
     return TrialRecord(
         trial=trial,
-        phase=TrialPhase.succeeded,
-        message="; ".join(reading.notes),
+        phase=TrialPhase.invalid if reading.wrong else TrialPhase.succeeded,
+        reason=InvalidReason.wrong_math.value if reading.wrong else None,
+        message="; ".join([reading.wrong] if reading.wrong else reading.notes),
         engine=ENGINE,
         origin=Origin.imported,
         source=reading.place,

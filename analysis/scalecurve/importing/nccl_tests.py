@@ -10,12 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.collectives import allreduce_row, refuse_other_collectives
+from scalecurve.importing.collectives import (
+    allreduce_row,
+    benchmark_of,
+    data_type,
+    refuse_lone_processes,
+    refuse_one_rank,
+    refuse_other_collectives,
+    wrong_sums,
+)
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.importer import Importer
-from scalecurve.importing.printed_lines import without_prefixes
+from scalecurve.importing.printed_lines import printed_lines, without_prefixes
 from scalecurve.importing.reading import Reading, SourceError
-from scalecurve.importing.stated import stated
+from scalecurve.importing.stated import agreed, stated
 from scalecurve.importing.text_file import read_text
 from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.nccl_tests_output import printed_results
@@ -40,17 +48,20 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     """A reading of every test in a file; raises SourceError for another collective, or a file without results."""
     text = read_text(path)
     if text.lstrip().startswith("{"):
-        return [_of_json(path, text, statements)]
-    readings = [_of_text(path, part, statements) for part in _tests(without_prefixes(text))]
+        return _of_json(path, text, statements)
+    lines = printed_lines(text)
+    refuse_lone_processes(lines, str(path))
+    tests = list(_tests([line.text for line in lines]))
+    readings = [reading for test in tests for reading in _of_text(path, test, statements)]
     if not readings:
         raise SourceError(f"{path}: has no output of nccl-tests (no line '# nThread ... nGpus ...')")
     return readings
 
 
-def _tests(text: str) -> Iterator[list[str]]:
+def _tests(lines: Sequence[str]) -> Iterator[list[str]]:
     part: list[str] | None = None
     name = version = ""
-    for line in text.splitlines():
+    for line in lines:
         if line.startswith("# Collective test starting:"):
             name = line
         if line.startswith("# nccl-tests version "):
@@ -65,7 +76,8 @@ def _tests(text: str) -> Iterator[list[str]]:
         yield part
 
 
-def _of_text(path: Path, lines: Sequence[str], statements: Statements) -> Reading:
+def _of_text(path: Path, lines: Sequence[str], statements: Statements) -> list[Reading]:
+    """A reading for every data type and operation of a test."""
     devices = [
         _topology(int(m[1]), int(m[2]), m[3], int(m[4]), m[5], m[6]) for m in map(_DEVICE.match, lines) if m is not None
     ]
@@ -73,20 +85,26 @@ def _of_text(path: Path, lines: Sequence[str], statements: Statements) -> Readin
     if lines[0].startswith("# Collective test starting:"):
         _refuse_name(lines[0].rpartition(":")[2].strip(), path)
     iterations = next((int(m[1]) for line in lines if (m := re.search(r"\biters: (\d+)", line))), 1)
-    rows: list[AllReduceRow] = []
+    rows: dict[str, list[AllReduceRow]] = {}
     printed: list[tuple[float, float]] = []
-    for size, in_place, cells in printed_results(lines):
+    for size, in_place, cells, kind in printed_results(lines):
         _refuse_cpu_time("cputime" in cells, path)
         row = _row(cells, size, reading.workers, in_place, iterations, path)
         if row is not None:
-            rows.append(row)
+            rows.setdefault(kind, []).append(row)
             printed.append((_real(cells["algbw"], path), _real(cells["busbw"], path)))
     log = "\n".join(lines)
-    code = re.search(r"\bnccl-library=(\d+)", log)
-    reading = replace(
-        reading, transport=network_of_nccl(log), versions={"nccl": _version(int(code[1]))} if code else {}
-    )
-    return _finished(reading, rows, printed, path)
+    failed = re.search(r"^# Out of bounds values : \d+ FAILED", log, re.MULTILINE)
+    reading = replace(reading, transport=network_of_nccl(log), versions=_versions(log))
+    return _finished(reading, rows, printed, path, failed[0].lstrip("# ") if failed else "")
+
+
+def _versions(log: str) -> dict[str, str]:
+    """NCCL's version, as nccl-tests or NCCL itself states it."""
+    if code := re.search(r"\bnccl-library=(\d+)", log):
+        return {"nccl": _version(int(code[1]))}
+    said = re.search(r"\bNCCL version (\d+(?:\.\d+)+)", log)
+    return {"nccl": said[1]} if said else {}
 
 
 def _row(
@@ -101,7 +119,7 @@ def _row(
     return allreduce_row(size, time, workers, in_place=in_place, iterations=iterations, errors=errors, least_us=least)
 
 
-def _of_json(path: Path, text: str, statements: Statements) -> Reading:
+def _of_json(path: Path, text: str, statements: Statements) -> list[Reading]:
     try:
         tree: dict[str, Any] = json.loads(text)
         config, results = tree["config"], tree["results"]
@@ -114,14 +132,16 @@ def _of_json(path: Path, text: str, statements: Statements) -> Reading:
     if args := tree.get("args"):
         _refuse_name(Path(str(args[0])).name, path)
     reading = _reading(path, devices, statements)
-    rows, printed = [], []
+    rows: dict[str, list[AllReduceRow]] = {}
+    printed = []
     for result in results:
+        kind = " ".join(str(result[name]) for name in ("type", "redop") if name in result)
         for key, in_place in (("out_of_place", False), ("in_place", True)):
             if (body := result.get(key)) is None or not result["size"]:
                 continue
             _refuse_cpu_time("cpu_time" in body, path)
             each = result.get(f"{key}_per_iter") or {}
-            rows.append(
+            rows.setdefault(kind, []).append(
                 allreduce_row(
                     result["size"],
                     each.get("p50_us", body["time"]),
@@ -140,26 +160,51 @@ def _of_json(path: Path, text: str, statements: Statements) -> Reading:
         environment={name: value for name, value in variables.items() if name.startswith(_HIDDEN)},
         versions={"nccl": _version(tree["nccl_version"])} if isinstance(tree.get("nccl_version"), int) else {},
     )
-    return _finished(reading, rows, printed, path)
+    bounds = tree.get("out_of_bounds")
+    failed = isinstance(bounds, dict) and str(bounds.get("okay", "true")).lower() != "true"
+    return _finished(reading, rows, printed, path, f"out_of_bounds: {bounds}" if failed else "")
 
 
 def _finished(
-    reading: Reading, rows: Sequence[AllReduceRow], printed: Sequence[tuple[float, float]], path: Path
-) -> Reading:
+    reading: Reading,
+    rows: Mapping[str, Sequence[AllReduceRow]],
+    printed: Sequence[tuple[float, float]],
+    path: Path,
+    failed: str,
+) -> list[Reading]:
     if not rows:
         raise SourceError(f"{path}: has no line with a result; was the test interrupted?")
     refuse_other_collectives(printed, reading.workers, str(path))
-    return replace(reading, allreduce=tuple(rows), notes=(*reading.notes, _MEAN))
+    refuse_one_rank(reading.workers, str(path))
+    notes = (*reading.notes, *_network(reading), _MEAN)
+    return [
+        replace(
+            reading,
+            allreduce=tuple(own),
+            benchmark={**benchmark_of(kind, reading), **reading.benchmark},
+            factors=data_type(kind),
+            wrong=wrong_sums(own, failed),
+            notes=notes,
+        )
+        for kind, own in rows.items()
+    ]
+
+
+def _network(reading: Reading) -> list[str]:
+    said = [f"NCCL {version}" for version in reading.versions.values()]
+    if way := reading.transport:
+        lacking = f" ({'; '.join(f'{name}: no device found' for name in way.lacking)})" if way.lacking else ""
+        said.append(f"NCCL used network {way.network}{lacking}")
+    return said
 
 
 def _reading(path: Path, devices: Sequence[RankTopology], statements: Statements) -> Reading:
-    facts = dict(statements.facts)
-    if devices:
-        facts.setdefault("workers", str(len(devices)))
-        facts.setdefault("nodes", str(len({each.host for each in devices})))
+    hosts = {each.host for each in devices}
+    written = {"workers": str(len(devices)), "nodes": str(len(hosts))} if devices else {}
+    facts = agreed(statements.facts, written, path.name)
     reading = stated(facts, path.name, lambda field: f"{path}, {field}", {})
-    matches = len(devices) == reading.workers
-    return replace(reading, topology=tuple(devices) if matches else (), factors={})
+    benchmark = {name: str(value) for name, value in reading.factors.items()}
+    return replace(reading, topology=tuple(devices), benchmark=benchmark, factors={})
 
 
 def _topology(rank: int, pid: int, host: str, device: int, place: str, name: str) -> RankTopology:

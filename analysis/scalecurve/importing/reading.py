@@ -66,6 +66,10 @@ class Reading:
     environment: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     transport: Transport | None = None
+    benchmark: Mapping[str, str] = field(default_factory=dict)
+    """What makes a benchmark of collectives another one, such as its operation and its library's version."""
+    wrong: str = ""
+    """Why the run's numbers are void, in the source's own words; it counts for nothing then."""
     seconds_to_target: float | None = None
     final_accuracy: float | None = None
     notes: tuple[str, ...] = ()

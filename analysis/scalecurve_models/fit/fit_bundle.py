@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.compute import believable
+from scalecurve.curves.missing import nothing_valid
 from scalecurve.render.table import Cell, Column, Table, columns_of
 from scalecurve_models.collectives.comparison import CollectiveComparison, compare_bundle
 from scalecurve_models.collectives.tables import collective_tables
@@ -147,6 +148,7 @@ def fit(
     collectives, failed = compare_bundle(bundle, prefix)
     devices = tuple(_devices(each, prefix) for each in programs(series).values())
     learning = fit_learning(bundle, training=training)
+    void = [f"{prefix}{why}"] if (why := nothing_valid(bundle)) else []
     return FitReport(
         bundle=bundle.label,
         scaling=compare_models(bundle, hold_out=hold_out, hold_out_batches=hold_out_batches, include_unproved=True),
@@ -154,7 +156,7 @@ def fit(
         learning=learning,
         served=served_programs(bundle, learning),
         devices=devices,
-        failures=(*failed, *(reason for each in devices for reason in each.failures)),
+        failures=(*void, *failed, *(reason for each in devices for reason in each.failures)),
     )
 
 

@@ -8,11 +8,12 @@ _TIMES = ("time", "cputime")
 
 
 class PrintedResult(NamedTuple):
-    """One half of a line: its cells by the name of their column."""
+    """One half of a line: its cells by the name of their column; ``kind`` is data type and operation: ``float sum``."""
 
     size: int
     in_place: bool
     cells: dict[str, str]
+    kind: str
 
 
 def printed_results(lines: Iterable[str]) -> Iterator[PrintedResult]:
@@ -26,4 +27,6 @@ def printed_results(lines: Iterable[str]) -> Iterator[PrintedResult]:
             starts = [at for at, name in enumerate(header) if name in _TIMES]
             for start, end in zip(starts, [*starts[1:], len(header)], strict=True):
                 cells = dict(zip(header[start:end], words[start:end], strict=False))
-                yield PrintedResult(int(words[0]), start != starts[0], cells)
+                kind = dict(zip(header[: starts[0]], words, strict=False))
+                spelled = " ".join(kind[name] for name in ("type", "redop") if name in kind)
+                yield PrintedResult(int(words[0]), start != starts[0], cells, spelled)

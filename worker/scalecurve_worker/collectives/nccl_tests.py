@@ -72,7 +72,7 @@ def command(kind: Collective, sizes: Sizes, workers: int) -> list[str]:
 
 def rows_of(kind: Collective, text: str, workers: int, iterations: int) -> Iterator[CollectiveRow]:
     """What it printed; its mean over calls stands for median, least and p95."""
-    for size, in_place, cells in printed_results(text.splitlines()):
+    for size, in_place, cells, _ in printed_results(text.splitlines()):
         if size == 0 or cells.get("time", "N/A") == "N/A":
             continue
         time_us, wrong = float(cells["time"]), cells.get("#wrong", "N/A")

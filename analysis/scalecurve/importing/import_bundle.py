@@ -15,6 +15,7 @@ from scalecurve.bundle.record_file import EXPERIMENT_FILE, RECORD_FILE
 from scalecurve.bundle.trial import TRIALS_FOLDER
 from scalecurve.importing.columns import ColumnsError, Statements
 from scalecurve.importing.compose import Composed, compose
+from scalecurve.importing.foreign import named
 from scalecurve.importing.importer import IMPORTERS, Importer
 from scalecurve.importing.reading import Reading, SourceError
 from scalecurve.importing.text_file import read_text
@@ -147,8 +148,14 @@ def format_of(path: Path) -> str:
     for name, importer in _tried():
         if importer.recognized(path, head):
             return name
+    if what := named(head):
+        raise SourceError(f"{path}: {what}")
     names = ", ".join(IMPORTERS.names())
-    raise SourceError(f"{path}: its format was not recognized; state it with --format ({names})")
+    begins = f", beginning {line[:60]!r}" if (line := next(filter(str.strip, head.splitlines()), "").strip()) else ""
+    raise SourceError(
+        f"{path}: its format was not recognized{begins}; state it with --format ({names}), read a log's lines with "
+        "--pattern, or make a CSV file of it, a row for each run"
+    )
 
 
 def importer_of(path: Path, name: str | None = None) -> tuple[str, Importer]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scalecurve.importing.columns import Meaning, Statements, copies, meanings, number, seconds
+from scalecurve.importing.foreign import is_json, named
 from scalecurve.importing.histories import ORDERS, histories
 from scalecurve.importing.importer import Importer
 from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
@@ -31,7 +32,7 @@ def read_json(path: Path, statements: Statements) -> list[Reading]:
 
 def units_of(path: Path, statements: Statements) -> list[str]:
     """How the columns with a unit are read, for the summary of an import."""
-    rows = _json_rows(path) if read_text(path).lstrip()[:1] in ("[", "{") else csv_rows(path)
+    rows = _json_rows(path) if is_json(read_text(path)) else csv_rows(path)
     meant = meanings(dict.fromkeys(header for _, row in rows for header in row), path.name, statements)
     return [f"{each.header}: {each.spelled}" for each in meant.values() if each and each.spelled]
 
@@ -177,5 +178,5 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-JSON = Importer(lambda path, head: head.lstrip()[:1] in ("[", "{"), read_json, units_of)
+JSON = Importer(lambda path, head: is_json(head) and not named(head), read_json, units_of)
 CSV = Importer(lambda path, head: path.suffix.lower() in (".csv", ".tsv"), read_csv, units_of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from scalecurve_api.problem import printable
 from scalecurve_api.text import count
 
 if TYPE_CHECKING:
+    from scalecurve.importing.columns import Statements
     from scalecurve.importing.compose import Composed
     from scalecurve.render.table import Table
 
@@ -46,6 +48,18 @@ if TYPE_CHECKING:
 )
 @click.option("--factor", "factors", metavar="COLUMN", multiple=True, help="Further column that makes a curve.")
 @click.option("--ignore", "ignored", metavar="COLUMN", multiple=True, help="Column to ignore. Repeatable.")
+@click.option(
+    "--pattern",
+    metavar="REGEX",
+    help="Read a log's lines by a regular expression with named groups, as workload.log.pattern: step, step_time, "
+    "step_time_ms, throughput, throughput_per_worker, loss, global_batch.",
+)
+@click.option("--ok", metavar="REGEX", help="With --pattern: what a line must hold before any number counts.")
+@click.option(
+    "--workers-from",
+    metavar="REGEX",
+    help="State fields by the name of each source: named groups are fields, such as run_(?P<workers>[0-9]+).",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be imported; write nothing.")
 @output_option
 def command(
@@ -58,6 +72,9 @@ def command(
     units: tuple[str, ...],
     factors: tuple[str, ...],
     ignored: tuple[str, ...],
+    pattern: str | None,
+    ok: str | None,
+    workers_from: str | None,
     dry_run: bool,
     output: str,
 ) -> None:
@@ -73,8 +90,14 @@ def command(
 
     stated = [_pairs(facts, "--set", at, len(sources)) for at in range(len(sources))]
     named, measured = _pairs(columns, "--column"), _pairs(units, "--unit")
-    statements = [Statements(each, named, measured, frozenset(factors), frozenset(ignored)) for each in stated]
+    if ok is not None and pattern is None:
+        fail("--ok: without --pattern, which it belongs to", EXIT_INPUT)
+    statements = [
+        Statements(each, named, measured, frozenset(factors), frozenset(ignored), pattern=pattern, ok=ok)
+        for each in (_with_name(each, source, workers_from) for each, source in zip(stated, sources, strict=True))
+    ]
     try:
+        shown = _first_matches(sources, statements) if pattern and dry_run else []
         composed = import_bundle(sources, into, name=name, file_format=form, statements=statements, dry_run=dry_run)
     except SourceError as error:
         fail(" ".join(str(error).split()), EXIT_INPUT)
@@ -88,7 +111,37 @@ def command(
     )
     if output == "table":
         done = "dry run: nothing was written" if dry_run else f"records: {into}"
-        click.echo("\n".join(map(printable, ["", *used, *(f"column {unit}" for unit in composed.units), done])))
+        click.echo("\n".join(map(printable, ["", *shown, *used, *(f"column {unit}" for unit in composed.units), done])))
+
+
+def _first_matches(sources: Sequence[Path], statements: Sequence[Statements]) -> list[str]:
+    from scalecurve.importing.pattern_log import first_matches
+
+    pairs = zip(sources, statements, strict=True)
+    return [f"{source.name}, {line}" for source, each in pairs for line in first_matches(source, each)]
+
+
+def _with_name(facts: dict[str, str], source: Path, expression: str | None) -> dict[str, str]:
+    """The statements, with those of the source's name; ends the call where the name states none or another."""
+    from scalecurve.importing.columns import FIELDS
+    from scalecurve.importing.reading import SourceError
+    from scalecurve.importing.stated import agreed
+
+    if expression is None:
+        return facts
+    try:
+        compiled = re.compile(expression)
+    except (re.error, OverflowError, RecursionError) as error:
+        fail(f"--workers-from: got {expression!r}, expected a regular expression: {error}", EXIT_INPUT)
+    if not compiled.groupindex or (unknown := sorted(compiled.groupindex.keys() - {*FIELDS})):
+        what = f"{unknown[0]!r} is no field" if compiled.groupindex else "no named group"
+        fail(f"--workers-from: {what}; groups are fields ({', '.join(FIELDS)})", EXIT_INPUT)
+    if (match := compiled.search(source.name)) is None:
+        fail(f"--workers-from: the name {source.name!r} does not match {expression!r}", EXIT_INPUT)
+    try:
+        return agreed(facts, {name: text for name, text in match.groupdict().items() if text}, source.name)
+    except SourceError as error:
+        fail(str(error), EXIT_INPUT)
 
 
 def _pairs(texts: Sequence[str], option: str, at: int = 0, sources: int = 1) -> dict[str, str]:

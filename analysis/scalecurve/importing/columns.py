@@ -105,7 +105,10 @@ FIELDS = (*_NAMES, "throughput", "step_time", "time", "price")
 
 @dataclass(frozen=True)
 class Statements:
-    """What the user states about a source: ``facts`` by field, columns by field, units by column or field."""
+    """What the user states about a source: ``facts`` by field, columns by field, units by column or field.
+
+    ``pattern`` reads a log's lines, where ``ok`` is found in one.
+    """
 
     facts: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -113,6 +116,8 @@ class Statements:
     factors: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     tag: str | None = None
+    pattern: str | None = None
+    ok: str | None = None
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ def import_bundle(
     units: list[str] = []
     unread: list[ColumnsError] = []
     for path, stated in zip(paths, each, strict=True):
-        formats[str(path)], importer = importer_of(path, file_format)
+        named_format = file_format or ("pattern" if stated.pattern else None)
+        formats[str(path)], importer = importer_of(path, named_format)
         try:
             readings += importer.read(path, stated)
             units += importer.units(path, stated)

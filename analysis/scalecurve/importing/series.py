@@ -38,7 +38,8 @@ def _of_run(run: Run, reading: Reading) -> tuple[tuple[Stretch, ...], list[str]]
     timed = [_stretch(*pair, usual) for pair in zip(run.entries, run.covered, strict=True)]
     skipped = _skipped(run.covered, WARMUP)
     kept, entries, covered = timed[skipped:], run.entries[skipped:], run.covered[skipped:]
-    notes = [f"first {sum(run.covered[:skipped])} of {run.steps} steps skipped as warm-up"] if skipped else []
+    noun = "entries" if entries[0].step is None else "steps"
+    notes = [f"first {sum(run.covered[:skipped])} of {run.steps} {noun} skipped as warm-up"] if skipped else []
     notes += _batches(entries) + _slow(entries, covered, kept, reading.unit.value)
     return _parts(kept), notes
 

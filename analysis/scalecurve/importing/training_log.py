@@ -3,7 +3,7 @@
 The lines are read by the same expressions as those of ``instrument: log``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,16 +32,18 @@ def recognized(path: Path, head: str, form: KnownLog) -> bool:
 
 def read(path: Path, statements: Statements, form: KnownLog) -> list[Reading]:
     """The runs of a log; raises SourceError when no line states a time, or the batch or worker count is missing."""
-    return runs_in(path, statements, LogFormat(format=form))
+    log = LogFormat(format=form)
+    return runs_in(path, statements, log, LineReader(log).read)
 
 
-def runs_in(path: Path, statements: Statements, log: LogFormat) -> list[Reading]:
+def runs_in(
+    path: Path, statements: Statements, log: LogFormat, read_line: Callable[[str], ReportedLine | None]
+) -> list[Reading]:
     """The runs whose steps a log states in this format."""
-    reader = LineReader(log)
     lines = [
         (line, said)
         for line in printed_lines(read_text(path))
-        if (said := reader.read(line.text)) is not None and _is_timed(said)
+        if (said := read_line(line.text)) is not None and _is_timed(said)
     ]
     if not lines:
         raise SourceError(f"{path}: has no line of {log.name.removeprefix('format ')} with a step time or a throughput")

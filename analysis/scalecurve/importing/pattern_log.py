@@ -1,0 +1,116 @@
+"""Lines of any program by a pattern of the user's: the named groups of ``workload.log.pattern``."""
+
+import re
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn, TypeVar
+
+from pydantic import ValidationError
+
+from scalecurve.importing.columns import Statements
+from scalecurve.importing.importer import Importer
+from scalecurve.importing.printed_lines import PrintedLine, printed_lines
+from scalecurve.importing.reading import Reading, SourceError
+from scalecurve.importing.text_file import read_text
+from scalecurve.importing.training_log import runs_in
+from scalecurve_api.programs.log_format import LONGEST_LINE, LineReader, LogFormat, ReportedLine
+
+LINE_CPU_S = 0.2
+"""Processor time for one line, as in runs: a pattern may take for ever."""
+_Result = TypeVar("_Result")
+_UNITS = {"samples/s": "samples", "images/s": "samples", "tokens/s": "tokens"}
+
+
+def read(path: Path, statements: Statements) -> list[Reading]:
+    """The runs of a text; raises SourceError where a unit is missing, ``ok`` is not found, or no line matches."""
+    log = _log(statements)
+    _check_ok(path, statements.ok)
+    readings = runs_in(path, statements, log, _reader(log))
+    note = f"lines by pattern {log.pattern}"
+    if statements.ok is None:
+        note += "; whether the run ended well is not known (--ok)"
+    return [replace(reading, notes=(*reading.notes, note)) for reading in readings]
+
+
+def first_matches(path: Path, statements: Statements, most: int = 3) -> list[str]:
+    """The first lines that the pattern reads, with what it reads in them, for a look before an import."""
+    reader = _reader(_log(statements))
+    matches = ((line, said) for line in printed_lines(read_text(path)) if (said := reader(line.text)) is not None)
+    return [_spelled(line, said) for line, said in islice(matches, most)]
+
+
+def _reader(log: LogFormat) -> Callable[[str], ReportedLine | None]:
+    return _bounded(LineReader(log).read, "--pattern")
+
+
+def _bounded(call: Callable[[str], _Result], option: str) -> Callable[[str], _Result]:
+    """The same call, ended after a fifth of a second: Python checks for signals within a match, in its main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return call
+
+    def bounded(text: str) -> _Result:
+        before = signal.signal(signal.SIGVTALRM, _took_too_long)
+        signal.setitimer(signal.ITIMER_VIRTUAL, LINE_CPU_S)
+        try:
+            return call(text)
+        except TimeoutError:
+            raise SourceError(
+                f"{option}: takes more than {LINE_CPU_S} s over a line of {len(text)} characters: {text[:80]!r}; avoid "
+                "repetitions within repetitions, such as (a+)+"
+            ) from None
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
+
+    return bounded
+
+
+def _took_too_long(number: int, frame: FrameType | None) -> NoReturn:
+    raise TimeoutError
+
+
+def _spelled(line: PrintedLine, said: ReportedLine) -> str:
+    names = {"step": said.step, "seconds": said.seconds, "rate": said.rate, "rate of one worker": said.worker_rate,
+             "batch": said.batch, "loss": said.loss}  # fmt: skip
+    read_in_it = ", ".join(f"{name} {value:g}" for name, value in names.items() if value is not None)
+    return f"line {line.number}: {read_in_it} in {line.text.strip()[:100]!r}"
+
+
+def _log(statements: Statements) -> LogFormat:
+    if statements.pattern is None:
+        raise SourceError("--format pattern: add --pattern REGEX")
+    try:
+        log = LogFormat(pattern=statements.pattern)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise SourceError(f"--pattern: got {statements.pattern!r}, expected {reason}") from None
+    rates = [name for name in ("throughput", "throughput_per_worker") if f"(?P<{name}>" in statements.pattern]
+    if not rates:
+        return log
+    unit = statements.units.get(rates[0]) or statements.units.get("throughput")
+    if unit not in _UNITS:
+        ask = f"group {rates[0]} states no unit; add --unit {rates[0]}=UNIT, which is"
+        got = f"got {unit!r}, expected" if unit else ask
+        raise SourceError(f"--pattern: {got} samples/s or tokens/s")
+    return log.model_copy(update={"unit": _UNITS[unit]})
+
+
+def _check_ok(path: Path, ok: str | None) -> None:
+    if ok is None:
+        return
+    try:
+        expression = re.compile(ok)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise SourceError(f"--ok: got {ok!r}, expected a regular expression: {error}") from None
+    found = _bounded(expression.search, "--ok")
+    if any(found(line.text[:LONGEST_LINE]) for line in printed_lines(read_text(path))):
+        return
+    raise SourceError(f"{path}: has no line with --ok {ok!r}: the run did not end well, and no number of it counts")
+
+
+IMPORTER = Importer(lambda path, head: False, read)

@@ -1,0 +1,150 @@
+"""Logs of any program by a pattern: lines after the tools' own, with our words and numbers."""
+
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from scalecurve.cli import cli
+from scalecurve.importing.columns import Statements
+from scalecurve.importing.import_bundle import import_bundle
+from scalecurve.importing.reading import SourceError, Unit
+from scalecurve_api.record.trial_record import TrialRecord
+
+TOOLS = {
+    "Horovod's benchmark": (
+        r"Iter #(?P<step>\d+): (?P<throughput_per_worker>[\d.]+) img/sec per GPU",
+        {"throughput_per_worker": "images/s"}, {}, "Iter #{0}: 50.0 img/sec per GPU", 200.0, Unit.samples),
+    "tf_cnn_benchmarks": (
+        r"^(?P<step>\d+)\s+images/sec: (?P<throughput_per_worker>[\d.]+)", {"throughput": "images/s"},
+        {}, "{0}\timages/sec: 50.0 +/- 0.2 (jitter = 0.1)\t7.1", 200.0, Unit.samples),
+    "nanoGPT": (
+        r"iter (?P<step>\d+): loss (?P<loss>[\d.]+), time (?P<step_time_ms>[\d.]+)ms", {}, {"batch_per_worker": "12"},
+        "iter {0}: loss 3.1, time 240.00ms, mfu 30.1%", 200.0, Unit.samples),
+    "torchtune": (
+        r"Step (?P<step>\d+) \| .*tokens_per_second_per_gpu:(?P<throughput_per_worker>[\d.]+)",
+        {"throughput": "tokens/s"}, {},
+        "Step {0} | loss:2.5 lr:1e-05 tokens_per_second_per_gpu:50", 200.0, Unit.tokens),
+    "DeepSpeed's timer": (
+        r"global_step=(?P<step>\d+),.* CurrSamplesPerSec=(?P<throughput>[\d.]+)", {"throughput": "samples/s"}, {},
+        "[2026-05-05 09:00:00,1] [INFO] [timer.py:1:stop] epoch=0/micro_step=9/global_step={0}, "
+        "RunningAvgSamplesPerSec=180.0, CurrSamplesPerSec=200.0, MemAllocated=3.1GB", 200.0, Unit.samples),
+    "fairseq": (
+        r'"wps": "(?P<throughput>[\d.]+)".*"num_updates": "(?P<step>\d+)"', {"throughput": "tokens/s"}, {},
+        '2026-05-05 09:00:00 | INFO | train_inner | {{"epoch": 1, "wps": "200", "num_updates": "{0}"}}', 200.0,
+        Unit.tokens),
+    "a bar of tqdm": (
+        r"\| (?P<step>\d+)/\d+ \[.*?, +(?P<step_time>[\d.]+)s/it", {}, {"global_batch": "40"},
+        "train:  5%|▌         | {0}/500 [00:10<01:00,  0.20s/it]", 200.0, Unit.samples),
+    "one's own": (
+        r"^step=(?P<step>\d+) batch=(?P<global_batch>\d+) dt=(?P<step_time>[\d.]+)", {}, {},
+        "step={0} batch=100 dt=0.5", 200.0, Unit.samples),
+}  # fmt: skip
+
+
+def imported(
+    folder: Path, text: str, pattern: str, facts: dict[str, str], units: dict[str, str], ok: str | None = None
+) -> TrialRecord:
+    (folder / "out.log").write_text(text)
+    statements = Statements({"workers": "4", "mode": "weak", **facts}, units=units, pattern=pattern, ok=ok)
+    (record,) = import_bundle([folder / "out.log"], folder / "out", statements=statements, dry_run=True).records
+    return record
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("prefix", ["", "[1,0]<stdout>:", "2026-05-05T09:00:00Z "])
+def test_a_pattern_reads_the_lines_of_any_tool(tmp_path: Path, tool: str, prefix: str) -> None:
+    pattern, units, facts, line, rate, unit = TOOLS[tool]
+    text = "\n".join(prefix + each for each in ["hello", *(line.format(step) for step in range(1, 31)), "done"])
+    record = imported(tmp_path, text, pattern, facts, units, ok="^done$")
+    assert record.throughput == pytest.approx(rate)
+    assert record.summary is not None
+    assert record.summary.sample_unit == unit.value
+    assert record.message == f"first 5 of 30 steps skipped as warm-up; lines by pattern {pattern}"
+
+
+STEP = r"step (?P<step>\d+) (?P<throughput>[\d.]+)"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "units", "ok", "refusal"),
+    [
+        (
+            STEP,
+            {},
+            None,
+            "--pattern: group throughput states no unit; add --unit throughput=UNIT, which is samples/s or",
+        ),
+        (STEP, {"throughput": "GB/s"}, None, "--pattern: got 'GB/s', expected samples/s or tokens/s"),
+        (STEP, {"throughput": "tokens/s"}, "^finished", "has no line with --ok '^finished': the run did not end well"),
+        ("stride " + STEP, {"throughput": "tokens/s"}, None, "out.log: has no line of pattern 'stride step"),
+        ("step (?P<step", {}, None, "--pattern: got 'step (?P<step', expected a regular expression: missing >"),
+        (r"(?P<speed>\d+)", {}, None, "expected named groups step, step_time, "),
+        (STEP, {"throughput": "tokens/s"}, "(", "--ok: got '(', expected a regular expression"),
+    ],
+)
+def test_what_counts_for_nothing_is_refused(
+    tmp_path: Path, pattern: str, units: dict[str, str], ok: str | None, refusal: str
+) -> None:
+    with pytest.raises(SourceError) as refused:
+        imported(tmp_path, "step 1 70.0\nstep 2 70.0\n", pattern, {}, units, ok)
+    assert refusal in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("option", ["--pattern", "--ok"])
+def test_a_pattern_that_takes_for_ever_ends(tmp_path: Path, option: str) -> None:
+    slow = r"(?:a+)+$"
+    pattern, ok = (rf"(?P<step_time>\d)?{slow}", None) if option == "--pattern" else (r"(?P<step_time>\d+)s", slow)
+    begin = time.process_time()
+    with pytest.raises(SourceError, match=rf"{option}: takes more than 0\.2 s over a line of 41 characters"):
+        imported(tmp_path, f"{'a' * 40}!\n", pattern, {"global_batch": "8"}, {}, ok)
+    assert time.process_time() - begin < 5
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["import", *map(str, arguments)])
+
+
+def sources(folder: Path) -> list[Path]:
+    files = [folder / f"run_{workers}.txt" for workers in (1, 2)]
+    for file in files:
+        file.write_text("\n".join(["begin", *(f"step {step} 70.0" for step in range(1, 21)), "end"]))
+    return files
+
+
+def test_a_dry_run_shows_the_first_three_matches(tmp_path: Path) -> None:
+    named = ["--workers-from", r"run_(?P<workers>\d+)", "--set", "mode=weak", "--into", tmp_path / "out"]
+    options = ["--pattern", STEP, "--unit", "throughput=tokens/s", *named]
+    result = run(*sources(tmp_path), *options, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "run_1.txt, line 2: step 1, rate 70 in 'step 1 70.0'" in result.stdout
+    assert result.stdout.count(", rate 70 in ") == 6
+    assert "whether the run ended well is not known (--ok)" in result.stdout
+    result = run(*sources(tmp_path), *options, "--ok", "^end$")
+    assert result.exit_code == 0, result.output
+    texts = [path.read_text() for path in (tmp_path / "out").rglob("trial.json")]
+    assert len(texts) == 2
+    assert all("lines by pattern step (?P<step>" in text for text in texts), "the pattern is kept"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--ok", "x"], "--ok: without --pattern"),
+        (["--workers-from", "walk_(?P<workers>.)"], "--workers-from: the name 'run_1.txt' does not match"),
+        (["--workers-from", "run_(?P<wokers>.)"], "--workers-from: 'wokers' is no field"),
+        (["--workers-from", "run_(.)"], "--workers-from: no named group"),
+        (["--workers-from", "("], "--workers-from: got '(', expected a regular expression"),
+        (
+            ["--workers-from", "run_(?P<workers>.)", "--set", "workers=8"],
+            "has workers 1, and --set workers=8 contradicts",
+        ),
+        (["--format", "pattern"], "--format pattern: add --pattern REGEX"),
+    ],
+)
+def test_options_of_a_pattern_are_checked(tmp_path: Path, options: list[str], said: str) -> None:
+    result = run(*sources(tmp_path), "--into", tmp_path / "out", *options)
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr

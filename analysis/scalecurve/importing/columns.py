@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scalecurve.importing.reading import Reading, SourceError, Unit
-from scalecurve.importing.run_lines import Entry
+from scalecurve.importing.run_lines import StepLine
 from scalecurve_api.text import did_you_mean, few
 
 _WORK = {
@@ -275,14 +275,14 @@ def seconds(text: str, meant: Meaning, place: str) -> float:
     return total
 
 
-def entry_of(meant: Meaning, value: float, reading: Reading, place: str, number: int, step: int | None) -> Entry:
+def entry_of(meant: Meaning, value: float, reading: Reading, place: str, number: int, step: int | None) -> StepLine:
     """A step time or a throughput of a run's step, once its batch or its worker count is known."""
     if meant.name == "throughput":
         work = reading.global_batch if meant.unit == Unit.samples else None
-        return Entry(number, step, rate=value * copies(meant, reading, place), work=work)
+        return StepLine(number, step, rate=value * copies(meant, reading, place), work=work)
     if reading.global_batch is None:
         raise SourceError(f"{place}: a step time needs the batch; state it with --set batch_per_worker=N")
-    return Entry(number, step, value * meant.scale, work=reading.global_batch)
+    return StepLine(number, step, value * meant.scale, work=reading.global_batch)
 
 
 def copies(meant: Meaning, reading: Reading, place: str) -> int:

@@ -28,7 +28,7 @@ _KINDS = (
     _Kind(
         re.compile(r'\A\s*\{(?s:.{0,20000}?)"log_history"\s*:'),
         "a trainer_state.json of Transformers",
-        f"it is not imported; its last entry has train_samples_per_second of the whole run: {_TABLE}",
+        f"it is not imported; its last entry has train_samples_per_second of the complete run: {_TABLE}",
     ),
     _Kind(
         re.compile(r"^kind:\s*[\"']?(?:MPIJob|PyTorchJob|TFJob|TrainJob|JobSet|Job|Pod|RayJob)\b", re.MULTILINE),

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from scalecurve.importing.columns import number
 from scalecurve.importing.reading import Reading
-from scalecurve.importing.run_lines import Entry, runs_of
+from scalecurve.importing.run_lines import StepLine, runs_of
 from scalecurve.importing.series import readings_of
 
 ORDERS = ("step", "epoch", "timestamp")
@@ -36,14 +36,14 @@ def _of_run(file: str, rows: Sequence[Row], several: bool) -> list[Reading]:
     return readings_of(reading, runs, notes)
 
 
-def _entry(row: Row, step: int | None) -> Entry:
+def _entry(row: Row, step: int | None) -> StepLine:
     cells, reading = row
     (stretch,) = reading.stretches
     place = int(reading.place.rpartition(" ")[2])
     process = f"rank {cells['rank']}" if "rank" in cells else ""
     if stretch.steps is None:
-        return Entry(place, step, rate=stretch.work / stretch.seconds, process=process)
-    return Entry(place, step, stretch.seconds, work=stretch.work, process=process)
+        return StepLine(place, step, rate=stretch.work / stretch.seconds, process=process)
+    return StepLine(place, step, stretch.seconds, work=stretch.work, process=process)
 
 
 def _steps(rows: Sequence[Mapping[str, str]]) -> list[int | None]:

@@ -74,9 +74,15 @@ def _took_too_long(number: int, frame: FrameType | None) -> NoReturn:
     raise TimeoutError
 
 
-def _spelled(line: PrintedLine, said: ReportedLine) -> str:
-    names = {"step": said.step, "seconds": said.seconds, "rate": said.rate, "rate of one worker": said.worker_rate,
-             "batch": said.batch, "loss": said.loss}  # fmt: skip
+def _spelled(line: PrintedLine, reported: ReportedLine) -> str:
+    names = {
+        "step": reported.step,
+        "seconds": reported.seconds,
+        "rate": reported.rate,
+        "rate of one worker": reported.worker_rate,
+        "batch": reported.batch,
+        "loss": reported.loss,
+    }
     read_in_it = ", ".join(f"{name} {value:g}" for name, value in names.items() if value is not None)
     return f"line {line.number}: {read_in_it} in {line.text.strip()[:100]!r}"
 

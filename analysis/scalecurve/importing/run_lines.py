@@ -15,7 +15,7 @@ _SURE = 4  # entries of a run that is no mere jump between processes
 
 
 @dataclass(frozen=True)
-class Entry:
+class StepLine:
     """What one line says; ``seconds`` and ``work`` are of one step, ``rate`` and ``work`` over all workers."""
 
     place: int
@@ -32,10 +32,10 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunLines:
     """Entries of one process from one start to its end; ``covered`` are the steps that each is about."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[StepLine, ...]
     covered: tuple[int, ...]
 
     @property
@@ -43,7 +43,7 @@ class Run:
         return sum(self.covered)
 
 
-def runs_of(entries: Iterable[Entry], place: str) -> tuple[list[Run], tuple[str, ...]]:
+def runs_of(entries: Iterable[StepLine], place: str) -> tuple[list[RunLines], tuple[str, ...]]:
     """The runs of one process, in their order, and what to know of it.
 
     Of several processes the slowest stands for all, as a step lasts until its slowest rank is done. Raises SourceError
@@ -60,13 +60,13 @@ def runs_of(entries: Iterable[Entry], place: str) -> tuple[list[Run], tuple[str,
     return each[slowest], (note,)
 
 
-def _pace(runs: Sequence[Run]) -> float:
+def _pace(runs: Sequence[RunLines]) -> float:
     return median(entry.pace for run in runs for entry in run.entries)
 
 
-def _processes(entries: Iterable[Entry]) -> dict[tuple[str, int], list[Entry]]:
+def _processes(entries: Iterable[StepLine]) -> dict[tuple[str, int], list[StepLine]]:
     """Entries by process; a step that is said again right away is another process's, where nothing else tells."""
-    groups: dict[tuple[str, int], list[Entry]] = {}
+    groups: dict[tuple[str, int], list[StepLine]] = {}
     last: dict[str, tuple[int | None, int]] = {}
     for entry in entries:
         step, again = last.get(entry.process, (None, 0))
@@ -77,8 +77,8 @@ def _processes(entries: Iterable[Entry]) -> dict[tuple[str, int], list[Entry]]:
     return {name: group for name, group in groups.items() if 2 * len(group) >= most}
 
 
-def _split(entries: Sequence[Entry], place: str) -> list[Run]:
-    parts: list[list[Entry]] = []
+def _split(entries: Sequence[StepLine], place: str) -> list[RunLines]:
+    parts: list[list[StepLine]] = []
     for entry in entries:
         before = parts[-1][-1].step if parts else None
         if not parts or (entry.step is not None and before is not None and entry.step < before):
@@ -90,10 +90,10 @@ def _split(entries: Sequence[Entry], place: str) -> list[Run]:
             f"{place}: its steps go back {len(parts) - 1} times (in lines {back}): lines of several processes without "
             "their ranks? Keep those of one, or print the rank before each line"
         )
-    return [Run(tuple(part), _covered(part)) for part in parts]
+    return [RunLines(tuple(part), _covered(part)) for part in parts]
 
 
-def _covered(entries: Sequence[Entry]) -> tuple[int, ...]:
+def _covered(entries: Sequence[StepLine]) -> tuple[int, ...]:
     steps = [entry.step for entry in entries]
     known = [step for step in steps if step is not None]
     if len(known) < len(steps):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 
 from scalecurve.importing.reading import Reading, Stretch
-from scalecurve.importing.run_lines import Entry, Run
+from scalecurve.importing.run_lines import RunLines, StepLine
 from scalecurve.render import formatting
 from scalecurve_api.text import count, few
 
@@ -15,7 +15,7 @@ _MOST = 10
 _SLOW = 3.0  # times the median: more than noise
 
 
-def readings_of(reading: Reading, runs: Sequence[Run], notes: Sequence[str] = ()) -> list[Reading]:
+def readings_of(reading: Reading, runs: Sequence[RunLines], notes: Sequence[str] = ()) -> list[Reading]:
     """A reading for every run that is longer than its warm-up, like ``reading`` but for its numbers."""
     if len(runs) > 1:
         back = few([run.entries[0].place for run in runs[1:]], 3)
@@ -33,7 +33,7 @@ def readings_of(reading: Reading, runs: Sequence[Run], notes: Sequence[str] = ()
     return readings
 
 
-def _of_run(run: Run, reading: Reading) -> tuple[tuple[Stretch, ...], list[str]]:
+def _of_run(run: RunLines, reading: Reading) -> tuple[tuple[Stretch, ...], list[str]]:
     usual = median([entry.rate for entry in run.entries if entry.rate] or [1.0])
     timed = [_stretch(*pair, usual) for pair in zip(run.entries, run.covered, strict=True)]
     skipped = _skipped(run.covered, WARMUP)
@@ -44,7 +44,7 @@ def _of_run(run: Run, reading: Reading) -> tuple[tuple[Stretch, ...], list[str]]
     return _parts(kept), notes
 
 
-def _stretch(entry: Entry, covered: int, usual: float) -> Stretch:
+def _stretch(entry: StepLine, covered: int, usual: float) -> Stretch:
     if entry.seconds:
         work = entry.rate * entry.seconds if entry.rate else entry.work or 0.0
         return Stretch(work * covered, entry.seconds * covered, covered)
@@ -54,14 +54,14 @@ def _stretch(entry: Entry, covered: int, usual: float) -> Stretch:
     return Stretch(usual * covered, usual * covered / rate)  # of steps of equal work, whatever that is
 
 
-def _batches(entries: Sequence[Entry]) -> list[str]:
+def _batches(entries: Sequence[StepLine]) -> list[str]:
     batches = [entry.work for entry in entries if entry.work and not entry.rate]
     if len(set(batches)) < 2:
         return []
     return [f"the batch varies, from {min(batches):g} to {max(batches):g}: each line counts by its own"]
 
 
-def _slow(entries: Sequence[Entry], covered: Sequence[int], parts: Sequence[Stretch], unit: str) -> list[str]:
+def _slow(entries: Sequence[StepLine], covered: Sequence[int], parts: Sequence[Stretch], unit: str) -> list[str]:
     """Names lines that took far longer than others: a checkpoint or an evaluation is in them."""
     paces = [part.seconds / part.work for part in parts]
     usual = median(paces)

@@ -52,11 +52,11 @@ def agreed(facts: Mapping[str, str], written: Mapping[str, str], place: str) -> 
     return {**facts, **written}
 
 
-def _same(one: str, other: str) -> bool:
+def _same(first: str, second: str) -> bool:
     try:
-        return float(one) == float(other)
+        return float(first) == float(second)
     except ValueError:
-        return one.strip().casefold() == other.strip().casefold()
+        return first.strip().casefold() == second.strip().casefold()
 
 
 def tokens_a_step(cells: Mapping[str, str], workers: int, at: Place) -> tuple[int | None, tuple[str, ...]]:

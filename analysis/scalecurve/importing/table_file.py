@@ -64,10 +64,18 @@ def _cells(
     for header, text in row.items():
         if (each := meant[header]) is None or text.strip().lower() in ("", "nan", "null"):
             continue
-        if each.name in fields:
+        if each.name in ORDERS and each.name in fields:
+            if not _surer(header, fields[each.name].header):
+                continue
+        elif each.name in fields:
             raise SourceError(f"{place}: columns {fields[each.name].header!r} and {header!r} are both {each.name}")
         fields[each.name], cells[each.name] = each, text.strip()
     return fields, cells
+
+
+def _surer(header: str, other: str) -> bool:
+    """Whether a column counts steps of the run rather than another does: ``global_step``, and not ``_step`` of W&B."""
+    return ("global" in header, not header.startswith("_")) > ("global" in other, not other.startswith("_"))
 
 
 def _reading(

@@ -3,6 +3,7 @@
 The lines are read by the same expressions as those of ``instrument: log``.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from scalecurve.importing.columns import Statements
 from scalecurve.importing.importer import Importer
 from scalecurve.importing.printed_lines import PrintedLine, printed_lines
 from scalecurve.importing.reading import Reading, SourceError, Unit
-from scalecurve.importing.run_lines import Entry, runs_of
+from scalecurve.importing.run_lines import StepLine, runs_of
 from scalecurve.importing.series import readings_of
 from scalecurve.importing.stated import agreed, stated
 from scalecurve.importing.text_file import read_text
@@ -20,6 +21,11 @@ from scalecurve_api.programs.log_format import KnownLog, LineReader, LogFormat, 
 from scalecurve_api.text import few
 
 _FEW = 3
+_WORKERS = re.compile(
+    r"(?:using world size: |\bworld_size \.{3,} |\bNum_devices: |^Number of (?:GPUs|CPUs): |"
+    r"\bregistered\. Starting with |\bGLOBAL_RANK: \d+, MEMBER: \d+/)(\d{1,7})\b"
+)
+"""How Megatron, MaxText, Horovod's benchmark and Lightning state the number of processes."""
 _Reported = tuple[PrintedLine, ReportedLine]
 
 
@@ -49,10 +55,20 @@ def runs_in(
         raise SourceError(f"{path}: has no line of {log.name.removeprefix('format ')} with a step time or a throughput")
     by_rate = all(said.rate or said.worker_rate for _, said in lines)
     unit = Unit.tokens if by_rate and log.counts_tokens else Unit.samples
-    facts = _with_batch(statements.facts, lines, path.name)
+    facts = _with_batch(_with_workers(statements.facts, path), lines, path.name)
     reading = replace(stated(facts, path.name, lambda field: f"{path.name}, --set {field}", {}), unit=unit)
     runs, notes = runs_of([_entry(*line, reading, by_rate, path) for line in lines], str(path))
     return readings_of(reading, runs, notes)
+
+
+def _with_workers(facts: Mapping[str, str], path: Path) -> Mapping[str, str]:
+    """The statements, with the worker count that the program printed; raises SourceError where they differ."""
+    counts = {match[1] for line in printed_lines(read_text(path)) if (match := _WORKERS.search(line.text))}
+    if len(counts) > 1:
+        raise SourceError(
+            f"{path.name}: has runs of {few(sorted(counts, key=int))} workers: split it, and import each as a source"
+        )
+    return agreed(facts, {"workers": counts.pop()} if counts else {}, path.name)
 
 
 def _with_batch(facts: Mapping[str, str], lines: Sequence[_Reported], place: str) -> Mapping[str, str]:
@@ -69,15 +85,15 @@ def _is_timed(line: ReportedLine) -> bool:
     return bool(line.seconds or line.rate or line.worker_rate)
 
 
-def _entry(line: PrintedLine, said: ReportedLine, reading: Reading, by_rate: bool, path: Path) -> Entry:
-    batch = said.batch or reading.global_batch
+def _entry(line: PrintedLine, reported: ReportedLine, reading: Reading, by_rate: bool, path: Path) -> StepLine:
+    batch = reported.batch or reading.global_batch
     if by_rate:
-        rate = said.rate or (said.worker_rate or 0.0) * reading.workers
+        rate = reported.rate or (reported.worker_rate or 0.0) * reading.workers
         work = batch if reading.unit is Unit.samples else None
-        return Entry(line.number, said.step, said.seconds, rate, work, line.process)
-    if batch is None or not said.seconds:
+        return StepLine(line.number, reported.step, reported.seconds, rate, work, line.process)
+    if batch is None or not reported.seconds:
         raise SourceError(f"{path}: its step times need the batch; state it with --set global_batch=N")
-    return Entry(line.number, said.step, said.seconds, None, batch, line.process)
+    return StepLine(line.number, reported.step, reported.seconds, None, batch, line.process)
 
 
 def _importer(form: KnownLog) -> Importer:

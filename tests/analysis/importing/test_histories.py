@@ -93,6 +93,16 @@ def test_columns_of_charts_of_wandb(tmp_path: Path) -> None:
     assert reading.throughput == pytest.approx(700)
 
 
+@pytest.mark.parametrize(
+    "header", ["_step,trainer/global_step", "trainer/global_step,_step", "_step,iter", "step,global_step"]
+)
+def test_of_several_steps_the_runs_own_counts(tmp_path: Path, header: str) -> None:
+    own = 1 if header.split(",")[1] in ("iter", "global_step", "trainer/global_step") else 0
+    rows = [",".join(["7", str(at * 50)][:: 1 if own else -1]) + ",4,300" for at in range(1, 21)]
+    (reading,) = read(tmp_path, "\n".join([f"{header},gpus,tokens/s", *rows]))
+    assert reading.notes == ("first 250 of 1000 steps skipped as warm-up",)
+
+
 def test_elapsed_time_in_a_history_is_asked_about(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"column 'elapsed_s': of one row, or since the start\?"):
         read(tmp_path, "step,gpus,elapsed_s\n1,2,10\n2,2,20\n")

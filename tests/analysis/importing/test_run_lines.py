@@ -8,7 +8,7 @@ import pytest
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.import_bundle import importer_of
 from scalecurve.importing.reading import Reading, SourceError
-from scalecurve.importing.run_lines import Entry, runs_of
+from scalecurve.importing.run_lines import StepLine, runs_of
 from tests.analysis.importing.test_run_files import event, events, mlperf
 
 
@@ -140,7 +140,7 @@ def test_steps_that_jump_between_unnamed_processes_are_refused() -> None:
     with pytest.raises(
         SourceError, match=r"its steps go back 3 times \(in lines 2, 6, 10\): lines of several processes"
     ):
-        runs_of([Entry(at, step, 1.0, work=8) for at, step in enumerate(steps)], "train.log")
+        runs_of([StepLine(at, step, 1.0, work=8) for at, step in enumerate(steps)], "train.log")
 
 
 def test_each_lines_own_batch_counts(tmp_path: Path) -> None:
@@ -167,3 +167,27 @@ def test_what_is_stated_must_not_contradict_the_log(
     with pytest.raises(SourceError, match=refusal):
         read(tmp_path, lines, **facts)
     assert read(tmp_path, lines[:15], **({"global_batch": "64.0"} if batches == (64,) else {}))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "using world size: 16, data-parallel size: 16, tensor-model-parallel size: 1",
+        "  world_size ...................................... 16",
+        "0: System Information: Num_devices: 16",
+        "Number of GPUs: 16",
+        "All distributed processes registered. Starting with 16 processes",
+        "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/16",
+    ],
+)
+def test_workers_that_a_log_states_are_not_asked_for_and_not_contradicted(tmp_path: Path, said: str) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("\n".join([said, *(megatron(step, 0.5) for step in range(1, 31))]))
+    form, importer = importer_of(path)
+    (reading,) = importer.read(path, Statements())
+    assert (form, reading.workers) == ("megatron", 16)
+    with pytest.raises(SourceError, match=r"train\.log: has workers 16, and --set workers=8 contradicts it"):
+        importer.read(path, Statements({"workers": "8"}))
+    path.write_text(path.read_text() + "\nNumber of GPUs: 32\n")
+    with pytest.raises(SourceError, match="has runs of 16, 32 workers: split it"):
+        importer.read(path, Statements())

@@ -24,6 +24,7 @@ from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.registry import RegistryError
 from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.text import few
 
 _HEAD = 1 << 20
 _NOTHING = Statements()
@@ -62,11 +63,14 @@ def import_bundle(
     formats: dict[str, str] = {}
     units: list[str] = []
     unread: list[ColumnsError] = []
+    counts: list[tuple[Path, set[int]]] = []
     for path, stated in zip(paths, each, strict=True):
         named_format = file_format or ("pattern" if stated.pattern else None)
         formats[str(path)], importer = importer_of(path, named_format)
         try:
-            readings += importer.read(path, stated)
+            own = importer.read(path, stated)
+            readings += own
+            counts.append((path, {reading.workers for reading in own}))
             units += importer.units(path, stated)
         except ColumnsError as error:
             unread.append(error)
@@ -75,11 +79,23 @@ def import_bundle(
             [column for error in unread for column in error.errors],
             [option for error in unread for option in error.missing],
         )
+    _refuse_ranks(counts)
     composed = compose(_name(name or bundle.resolve().name), readings)
     composed = replace(composed, formats=formats, units=tuple(dict.fromkeys(units)))
     if not dry_run:
         write_bundle(bundle, composed, paths)
     return composed
+
+
+def _refuse_ranks(sources: Sequence[tuple[Path, set[int]]]) -> None:
+    """Raises SourceError for files of several ranks of one run: each would count as a repetition."""
+    ranks: dict[str, list[str]] = {}
+    for path, workers in sources:
+        if match := re.search(r"(?<![a-z])rank[-_.]?\d+", path.name, re.IGNORECASE):
+            place = str(path.with_name(path.name.replace(match[0], "*")))
+            ranks.setdefault(f"{place} {sorted(workers)}", []).append(path.name)
+    if several := next((names for names in ranks.values() if len(names) > 1), None):
+        raise SourceError(f"{few(several, 3)}: ranks of one run, and no repetitions: import one of them")
 
 
 def _name(text: str) -> str:

@@ -63,12 +63,13 @@ def runs_in(
 
 def _with_workers(facts: Mapping[str, str], path: Path) -> Mapping[str, str]:
     """The statements, with the worker count that the program printed; raises SourceError where they differ."""
-    counts = {match[1] for line in printed_lines(read_text(path)) if (match := _WORKERS.search(line.text))}
+    matches = (_WORKERS.search(line.text) for line in printed_lines(read_text(path)))
+    counts = {int(match[1]) for match in matches if match}
     if len(counts) > 1:
         raise SourceError(
-            f"{path.name}: has runs of {few(sorted(counts, key=int))} workers: split it, and import each as a source"
+            f"{path.name}: has runs of {few(sorted(counts))} workers: split it, and import each as a source"
         )
-    return agreed(facts, {"workers": counts.pop()} if counts else {}, path.name)
+    return agreed(facts, {"workers": str(counts.pop())} if counts else {}, path.name)
 
 
 def _with_batch(facts: Mapping[str, str], lines: Sequence[_Reported], place: str) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve.importing.columns import Statements
-from scalecurve.importing.import_bundle import importer_of
+from scalecurve.importing.import_bundle import import_bundle, importer_of
 from scalecurve.importing.reading import Reading, SourceError
 from scalecurve.importing.run_lines import StepLine, runs_of
 from tests.analysis.importing.test_run_files import event, events, mlperf
@@ -191,3 +191,17 @@ def test_workers_that_a_log_states_are_not_asked_for_and_not_contradicted(tmp_pa
     path.write_text(path.read_text() + "\nNumber of GPUs: 32\n")
     with pytest.raises(SourceError, match="has runs of 16, 32 workers: split it"):
         importer.read(path, Statements())
+
+
+def test_files_of_ranks_are_no_repetitions(tmp_path: Path) -> None:
+    for name in ("rank0.log", "rank1.log", "run-a/rank0.log"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("\n".join(megatron(step, 0.5) for step in range(1, 31)))
+    stated = Statements({"workers": "4", "mode": "weak"})
+    with pytest.raises(SourceError, match=r"rank0\.log, rank1\.log: ranks of one run, and no repetitions: import one"):
+        import_bundle([tmp_path / "rank0.log", tmp_path / "rank1.log"], tmp_path / "out", statements=stated)
+    runs = [tmp_path / "rank0.log", tmp_path / "run-a" / "rank0.log"]
+    assert len(import_bundle(runs, tmp_path / "out", statements=stated, dry_run=True).records) == 2
+    counts = [Statements({"workers": workers, "mode": "strong"}) for workers in ("1", "4")]
+    runs = [tmp_path / "rank0.log", tmp_path / "rank1.log"]
+    assert len(import_bundle(runs, tmp_path / "out", statements=counts, dry_run=True).records) == 2

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 from pydantic import ConfigDict
 
 from scalecurve_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, PODS_ENV
+from scalecurve_api.programs.workload import CustomWorkload
 from scalecurve_api.record.journal import StepRow
 from scalecurve_api.record.rank import Evaluation, Proof, RankRecord, RankTopology, WindowKind
 from scalecurve_api.spec.measure import Measure
@@ -112,8 +113,10 @@ class Session:
 
     @property
     def seed(self) -> int | None:
-        """Of what is drawn in this trial, the same on every rank; None without an engine."""
-        return zlib.crc32(self.trial.name.encode()) if self.trial else None
+        """Of the turns of this trial, the same on every rank; None without an engine, or where steps are not alike."""
+        trial = self.trial
+        periodic = trial is not None and isinstance(trial.workload, CustomWorkload) and trial.workload.sync_every
+        return None if trial is None or periodic else zlib.crc32(trial.name.encode())
 
     def append(self, rows: Iterable[StepRow]) -> None:
         kept = list(rows)

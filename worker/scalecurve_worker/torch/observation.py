@@ -110,6 +110,8 @@ class TorchObserver(Observer):
     def begin(self, steps: int, anew: bool) -> None:
         """Watch collectives, inputs of the model and optimizer steps."""
         super().begin(steps, anew)
+        # Collectives in a CUDA graph are only kernels; loading what sees those takes seconds, and it stays loaded.
+        kernels = "cuda" if self._device.type == "cuda" and not (anew or self.complete) else None
         self._at = None
         if anew:
             self._phases.append(_Traffic())
@@ -120,8 +122,6 @@ class TorchObserver(Observer):
             self._undo.append(handle.remove)
         self._undo.append(register_optimizer_step_pre_hook(self._update).remove)
         self._undo.append(self._watch_horovod())
-        # Collectives in a CUDA graph are only kernels; loading what sees those takes seconds.
-        kernels = "cuda" if not anew and self._device.type == "cuda" else None
         self._profiler.begin(record_shapes=True, use_device=kernels)
 
     def end(self) -> None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from scalecurve.importing.reading import SourceError
+from scalecurve.render import formatting
 from scalecurve_api.text import few
 
 _SURE = 4  # entries of a run that is no mere jump between processes
@@ -56,7 +57,8 @@ def runs_of(entries: Iterable[StepLine], place: str) -> tuple[list[RunLines], tu
     slowest = max(paces, key=lambda name: paces[name])
     spread = max(paces.values()) / min(paces.values()) - 1
     named = f", {slowest[0]}," if slowest[0] else ""
-    note = f"lines of {len(each)} processes: the slowest{named} stands for all (they differ by {spread:.0%})"
+    differ = f"they differ by {formatting.percent(spread, 0)}"
+    note = f"lines of {len(each)} processes: the slowest{named} stands for all ({differ})"
     return each[slowest], (note,)
 
 

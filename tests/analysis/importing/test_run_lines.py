@@ -127,7 +127,7 @@ def test_lines_of_ranks_are_not_pooled(tmp_path: Path, launcher: str) -> None:
     (reading,) = read(tmp_path, lines)
     assert reading.throughput == pytest.approx(64 / 0.8)
     assert sum(part.steps or 0 for part in reading.stretches) == 25
-    assert any("lines of 4 processes: the slowest" in note and "differ by 60%" in note for note in reading.notes)
+    assert any("lines of 4 processes: the slowest" in note and "differ by 60 %" in note for note in reading.notes)
 
 
 def test_a_step_that_is_said_twice_counts_once(tmp_path: Path) -> None:

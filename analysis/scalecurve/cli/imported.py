@@ -50,9 +50,12 @@ if TYPE_CHECKING:
 @click.option("--ignore", "ignored", metavar="COLUMN", multiple=True, help="Column to ignore. Repeatable.")
 @click.option(
     "--pattern",
-    metavar="REGEX",
+    metavar="REGEX|TOOL",
     help="Read a log's lines by a regular expression with named groups, as workload.log.pattern: step, step_time, "
-    "step_time_ms, throughput, throughput_per_worker, loss, global_batch.",
+    "step_time_ms, steps_per_second, throughput, throughput_per_worker, loss, global_batch; or by the name of a tool.",
+)
+@click.option(
+    "--patterns", type=click.Path(path_type=Path), metavar="FILE", help="Further tools for --pattern, in TOML."
 )
 @click.option("--ok", metavar="REGEX", help="With --pattern: what a line must hold before any number counts.")
 @click.option(
@@ -73,6 +76,7 @@ def command(
     factors: tuple[str, ...],
     ignored: tuple[str, ...],
     pattern: str | None,
+    patterns: Path | None,
     ok: str | None,
     workers_from: str | None,
     dry_run: bool,
@@ -93,7 +97,9 @@ def command(
     if ok is not None and pattern is None:
         fail("--ok: without --pattern, which it belongs to", EXIT_INPUT)
     statements = [
-        Statements(each, named, measured, frozenset(factors), frozenset(ignored), pattern=pattern, ok=ok)
+        Statements(
+            each, named, measured, frozenset(factors), frozenset(ignored), pattern=pattern, ok=ok, patterns=patterns
+        )
         for each in (_with_name(each, source, workers_from) for each, source in zip(stated, sources, strict=True))
     ]
     try:

@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from scalecurve.importing.reading import Reading, SourceError, Unit
 from scalecurve.importing.run_lines import StepLine
@@ -107,7 +108,8 @@ FIELDS = (*_NAMES, "throughput", "step_time", "time", "price")
 class Statements:
     """What the user states about a source: ``facts`` by field, columns by field, units by column or field.
 
-    ``pattern`` reads a log's lines, where ``ok`` is found in one.
+    ``pattern``, or the tool of that name, reads a log's lines where ``ok`` is found in one; ``patterns`` is a file of
+    further tools.
     """
 
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -118,6 +120,7 @@ class Statements:
     tag: str | None = None
     pattern: str | None = None
     ok: str | None = None
+    patterns: Path | None = None
 
 
 @dataclass(frozen=True)

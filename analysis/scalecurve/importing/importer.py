@@ -50,7 +50,7 @@ IMPORTERS: Registry[Importer] = Registry(
         "megatron": f"{_MODULES}.training_log:MEGATRON",
         "nemo": f"{_MODULES}.training_log:NEMO",
         "maxtext": f"{_MODULES}.training_log:MAXTEXT",
-        "pattern": f"{_MODULES}.pattern_log:IMPORTER",  # recognizes nothing: the user states the pattern
+        "pattern": f"{_MODULES}.pattern_log:IMPORTER",  # of tools of the library, or by the user's own
         "json": f"{_MODULES}.table_file:JSON",
         "csv": f"{_MODULES}.table_file:CSV",
     },

@@ -1,4 +1,4 @@
-"""Lines of any program by a pattern of the user's: the named groups of ``workload.log.pattern``."""
+"""Lines of any program by a pattern of the user's or of the library: the named groups of ``workload.log.pattern``."""
 
 import re
 import signal
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.importer import Importer
+from scalecurve.importing.pattern_library import library, named, recognize
 from scalecurve.importing.printed_lines import PrintedLine, printed_lines
 from scalecurve.importing.reading import Reading, SourceError
 from scalecurve.importing.text_file import read_text
@@ -28,10 +29,11 @@ _UNITS = {"samples/s": "samples", "images/s": "samples", "tokens/s": "tokens"}
 
 def read(path: Path, statements: Statements) -> list[Reading]:
     """The runs of a text; raises SourceError where a unit is missing, ``ok`` is not found, or no line matches."""
+    statements, tool = _by_tool(path, statements)
     log = _log(statements)
     _check_ok(path, statements.ok)
     readings = runs_in(path, statements, log, _reader(log))
-    note = f"lines by pattern {log.pattern}"
+    note = f"lines {f'of {tool} ' if tool else ''}by pattern {log.pattern}"
     if statements.ok is None:
         note += "; whether the run ended well is not known (--ok)"
     return [replace(reading, notes=(*reading.notes, note)) for reading in readings]
@@ -39,9 +41,26 @@ def read(path: Path, statements: Statements) -> list[Reading]:
 
 def first_matches(path: Path, statements: Statements, most: int = 3) -> list[str]:
     """The first lines that the pattern reads, with what it reads in them, for a look before an import."""
-    reader = _reader(_log(statements))
+    reader = _reader(_log(_by_tool(path, statements)[0]))
     matches = ((line, said) for line in printed_lines(read_text(path)) if (said := reader(line.text)) is not None)
     return [_spelled(line, said) for line, said in islice(matches, most)]
+
+
+def _recognized(path: Path, head: str) -> bool:
+    return recognize(head, library()) is not None
+
+
+def _by_tool(path: Path, statements: Statements) -> tuple[Statements, str]:
+    """The statements with what the library has of the tool that they name or whose lines these are; its name."""
+    known = library(statements.patterns)
+    name = statements.pattern or recognize(read_text(path), known)
+    tool = named(name, known) if name else None
+    if tool is None:
+        return statements, ""
+    units = {group: tool.unit for group in ("throughput", "throughput_per_worker") if tool.unit}
+    return replace(
+        statements, pattern=tool.pattern, ok=statements.ok or tool.ok, units={**units, **statements.units}
+    ), name or ""
 
 
 def _reader(log: LogFormat) -> Callable[[str], ReportedLine | None]:
@@ -89,7 +108,7 @@ def _spelled(line: PrintedLine, reported: ReportedLine) -> str:
 
 def _log(statements: Statements) -> LogFormat:
     if statements.pattern is None:
-        raise SourceError("--format pattern: add --pattern REGEX")
+        raise SourceError(f"--format pattern: add --pattern REGEX, or the name of a tool: {', '.join(library())}")
     try:
         log = LogFormat(pattern=statements.pattern)
     except ValidationError as error:
@@ -119,4 +138,4 @@ def _check_ok(path: Path, ok: str | None) -> None:
     raise SourceError(f"{path}: has no line with --ok {ok!r}: the run did not end well, and no number of it counts")
 
 
-IMPORTER = Importer(lambda path, head: False, read)
+IMPORTER = Importer(_recognized, read)

@@ -17,8 +17,8 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from scalecurve_api.model import Count, Described, Whole
 
 NUMBER = r"([-+]?(?:[\d,]+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
-GROUPS = ("step", "step_time", "step_time_ms", "throughput", "throughput_per_worker", "loss", "global_batch")
-TIMES = ("step_time", "step_time_ms", "throughput", "throughput_per_worker", "step")
+TIMES = ("step_time", "step_time_ms", "steps_per_second", "throughput", "throughput_per_worker", "step")
+GROUPS = ("step", *TIMES[:-1], "loss", "global_batch")
 LONGEST_LINE = 4096
 """Characters of a line that are looked at; what follows is no number of a step."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -118,8 +118,8 @@ class LogFormat(Described):
     format: KnownLog | None = None
     """The program whose lines they are; either this or pattern."""
     pattern: Annotated[str, StringConstraints(min_length=1, max_length=1000)] | None = None
-    """A regular expression (Python's) for one line, with named groups: step_time (s), step_time_ms, throughput,
-    throughput_per_worker or step, and optionally loss and global_batch."""
+    """A regular expression (Python's) for one line, with named groups: step_time (s), step_time_ms,
+    steps_per_second, throughput, throughput_per_worker or step, and optionally loss and global_batch."""
     unit: Literal["samples", "tokens"] = Field(default="samples", description="What throughput in pattern counts.")
     steps_per_line: Whole = Field(default=1, ge=1, le=1_000_000)
     """Steps between two lines, where pattern has no group step."""
@@ -211,6 +211,8 @@ def _reported(numbers: Mapping[str, str]) -> ReportedLine | None:
     seconds = values.get("step_time")
     if seconds is None and "step_time_ms" in values:
         seconds = values["step_time_ms"] / 1e3
+    if seconds is None and "steps_per_second" in values:
+        seconds = 1 / values["steps_per_second"]
     return ReportedLine(
         step=int(values["step"]) if "step" in values else None,
         seconds=seconds,

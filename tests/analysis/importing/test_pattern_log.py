@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from scalecurve.cli import cli
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.import_bundle import import_bundle
+from scalecurve.importing.pattern_library import library
 from scalecurve.importing.reading import SourceError, Unit
 from scalecurve_api.record.trial_record import TrialRecord
 
@@ -148,3 +149,94 @@ def test_options_of_a_pattern_are_checked(tmp_path: Path, options: list[str], sa
     result = run(*sources(tmp_path), "--into", tmp_path / "out", *options)
     assert result.exit_code == 2, result.output
     assert said in result.stderr
+
+
+LINES = {
+    "horovod-synthetic": (TOOLS["Horovod's benchmark"][3], {}, 200.0),
+    "tf-cnn-benchmarks": (TOOLS["tf_cnn_benchmarks"][3], {}, 200.0),
+    "nanogpt": (TOOLS["nanoGPT"][3], {"batch_per_worker": "12"}, 200.0),
+    "torchtune": (TOOLS["torchtune"][3], {}, 200.0),
+    "deepspeed-timer": (TOOLS["DeepSpeed's timer"][3], {}, 200.0),
+    "fairseq": (TOOLS["fairseq"][3].replace("{{", "{").replace("}}", "}"), {}, 200.0),
+    "detectron2": (
+        "[05/05 09:00:00 d2.utils.events]:  eta: 0:02:11  iter: {0}  total_loss: 0.91  loss_cls: 0.2  time: 0.2000  "
+        "last_time: 0.21  data_time: 0.003  lr: 0.0002  max_mem: 2300M",
+        {"global_batch": "40"},
+        200.0,
+    ),
+    "mmengine": (
+        "05/05 09:00:00 - mmengine - INFO - Epoch(train)   [1][ {0}/500]  lr: 1e-02  eta: 0:10:00  time: 0.2000  "
+        "data_time: 0.01  memory: 900  loss: 0.4",
+        {"global_batch": "40"},
+        200.0,
+    ),
+    "tqdm": ("train:  5%|▌         | {0}/500 [00:10<01:00,  5.00it/s]", {"global_batch": "40"}, 200.0),
+    "lightning-bar": (
+        "Epoch 0:  10%|█         | {0}/500 [00:10<01:00,  5.00it/s, v_num=0]",
+        {"global_batch": "40"},
+        200.0,
+    ),
+}  # fmt: skip
+ENDS = {"horovod-synthetic": "Total img/sec on 4 GPU(s): 200.0 +-0.1", "tf-cnn-benchmarks": "total images/sec: 200.00"}
+
+
+def test_every_tool_of_the_library_has_a_line_and_a_source() -> None:
+    assert library().keys() == LINES.keys()
+    assert all(tool.source.startswith("https://") for tool in library().values())
+
+
+@pytest.mark.parametrize("tool", LINES)
+def test_a_tool_is_read_by_its_name_and_most_by_themselves(tmp_path: Path, tool: str) -> None:
+    line, facts, rate = LINES[tool]
+    log = tmp_path / "out.log"
+    log.write_text("\n".join(["hello", *(line.replace("{0}", str(step)) for step in range(1, 31)), ENDS.get(tool, "")]))
+    stated = {"workers": "4", "mode": "weak", **facts}
+    for pattern in [tool, None] if library()[tool].automatic else [tool]:
+        statements = Statements(stated, pattern=pattern)
+        (record,) = import_bundle([log], tmp_path / "out", statements=statements, dry_run=True).records
+        assert record.throughput == pytest.approx(rate)
+        assert f"lines of {tool} by pattern " in record.message
+
+
+def test_a_run_of_a_tool_that_did_not_end_does_not_count(tmp_path: Path) -> None:
+    line, facts, _ = LINES["horovod-synthetic"]
+    (tmp_path / "out.log").write_text("\n".join(line.replace("{0}", str(step)) for step in range(30)))
+    statements = Statements({"workers": "4", "mode": "weak", **facts})
+    with pytest.raises(SourceError, match="the run did not end well"):
+        import_bundle([tmp_path / "out.log"], tmp_path / "out", statements=statements, dry_run=True)
+
+
+def test_a_file_of_ones_own_adds_tools_and_takes_the_place_of_others(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        "[ours]\npattern = '^lap (?P<step>\\d+) (?P<step_time>[\\d.]+)'\n[nanogpt]\npattern = '(?P<step>x)'\n"
+    )
+    (tmp_path / "run_2.txt").write_text("\n".join(f"lap {step} 0.5" for step in range(1, 21)))
+    options = ["--set", "mode=weak", "--set", "workers=2", "--set", "global_batch=10", "--patterns", own]
+    result = run(tmp_path / "run_2.txt", *options, "--pattern", "ours", "--into", tmp_path / "out", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "line 1: step 1, seconds 0.5 in 'lap 1 0.5'" in result.stdout
+    assert library(own)["nanogpt"].pattern == "(?P<step>x)"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[ours]\npattern = '('", "[ours] pattern: a regular expression: missing ), unterminated subpattern"),
+        ("[ours]\nunit = 'samples/s'", "[ours] pattern: Field required"),
+        ("[ours]\npattern = '(?P<step>.)'\nunits = 'x'", "[ours] units: Extra inputs are not permitted"),
+        ("[ours", "cannot be read as TOML"),
+        ("ours = 3", "[ours]"),
+    ],
+)
+def test_a_file_of_patterns_is_checked(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "own.toml").write_text(text)
+    with pytest.raises(SourceError) as refused:
+        library(tmp_path / "own.toml")
+    assert said in str(refused.value)
+
+
+def test_a_misspelled_tool_is_told_from_a_pattern(tmp_path: Path) -> None:
+    result = run(*sources(tmp_path), "--pattern", "nanogtp", "--set", "mode=weak", "--into", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "--pattern: nanogtp is no known tool (did you mean nanogpt? known: deepspeed-timer," in result.stderr

@@ -203,7 +203,7 @@ def test_a_pattern_of_ones_own() -> None:
         ({"format": "megatron-lm"}, "Input should be 'torchtitan', 'megatron'"),
         ({"pattern": "(?P<step>[0-9+"}, "a regular expression: unterminated character set at position 9"),
         ({"pattern": "a{99999999999999999999}(?P<step>1)"}, "a regular expression: the repetition number is too large"),
-        ({"pattern": "time ([0-9.]+)"}, "a regular expression with a named group step_time, step_time_ms, throughput"),
+        ({"pattern": "time ([0-9.]+)"}, "a regular expression with a named group step_time, step_time_ms, steps_per_"),
         ({"pattern": "(?P<loss>.*)"}, "a regular expression with a named group step_time"),
         ({"pattern": "(?P<time>.*)(?P<step>1)"}, "named groups step, step_time, step_time_ms"),
         (

@@ -1,0 +1,80 @@
+"""Patterns of tools' lines by name: those that are shipped, and those of a file of the user's."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from scalecurve.importing.printed_lines import printed_lines
+from scalecurve.importing.reading import SourceError
+from scalecurve_api.model import Model
+from scalecurve_api.programs.log_format import LineReader, LogFormat
+
+SHIPPED = Path(__file__).with_name("patterns.toml")
+_NAME = re.compile(r"[\w.-]+")
+_FEW = 3
+"""Lines that a text must have of a tool to be taken for its log"""
+_MOST_BYTES = 1 << 20
+
+
+class ToolPattern(Model):
+    """How a tool's lines are read."""
+
+    pattern: str
+    unit: Literal["samples/s", "tokens/s"] | None = Field(default=None, description="what its throughput counts")
+    ok: str | None = None
+    automatic: bool = True
+    source: str = ""
+
+
+def library(own: Path | None = None) -> Mapping[str, ToolPattern]:
+    """The patterns by name, the user's own over the shipped ones; raises SourceError for a file that has none."""
+    return _read(SHIPPED) if own is None else {**_read(SHIPPED), **_read(own)}
+
+
+@cache
+def _read(path: Path) -> Mapping[str, ToolPattern]:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise SourceError(f"{path}: is larger than {_MOST_BYTES >> 20} MiB")
+        tables = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SourceError(f"{path}: cannot be read as TOML: {error}") from None
+    found = {}
+    for name, table in tables.items():
+        try:
+            found[name] = ToolPattern.model_validate(table)
+            LogFormat(pattern=found[name].pattern)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"])) or "pattern"
+            raise SourceError(f"{path}: [{name}] {field}: {first['msg'].removeprefix('Value error, ')}") from None
+    return found
+
+
+def named(text: str, known: Mapping[str, ToolPattern]) -> ToolPattern | None:
+    """The pattern of this name; None of a regular expression. Raises SourceError for a name that nobody has."""
+    if text in known:
+        return known[text]
+    if "(" in text or not _NAME.fullmatch(text):
+        return None
+    near = difflib.get_close_matches(text, known, 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    raise SourceError(
+        f"--pattern: {text} is no known tool ({meant}known: {', '.join(sorted(known))}), and no group in it"
+    )
+
+
+def recognize(head: str, known: Mapping[str, ToolPattern]) -> str | None:
+    """The one tool of which a text has several lines; None where it has those of none, or of two."""
+    lines = [line.text for line in printed_lines(head)]
+    tools = {name: tool for name, tool in known.items() if tool.automatic}
+    readers = {name: LineReader(LogFormat(pattern=tool.pattern)) for name, tool in tools.items()}
+    counts = {name: sum(reader.read(line) is not None for line in lines) for name, reader in readers.items()}
+    found = [name for name, count in counts.items() if count >= _FEW]
+    return found[0] if len(found) == 1 else None

@@ -200,6 +200,36 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file that the user named, or that stands where the user pointed; a link to one is followed.
+
+    Raises:
+        PathRefused: when it is a pipe, a socket or a device, which may never end; nothing is waited for.
+        OSError: when it is missing, a folder, or cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise PathRefused(errno.EINVAL, "is not a regular file", str(path))
+
+
+def read_regular(path: Path, limit: int = 1 << 24) -> bytes:
+    """All bytes of such a file.
+
+    Raises:
+        PathRefused: when there are more than ``limit``, too.
+    """
+    with open_regular(path) as file:
+        data = read_within(file, limit)
+    if data is None:
+        raise PathRefused(errno.EFBIG, f"is larger than the limit of {limit:,} bytes", str(path))
+    return data
+
+
 def read_within(file: Readable, limit: int) -> bytes | None:
     """All bytes of an open file; None if there are more than ``limit``.
 

@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.files import PathRefused, Within, atomic_file, read_within, write_atomic
+from scalecurve_api.files import (
+    PathRefused,
+    Within,
+    atomic_file,
+    open_regular,
+    read_regular,
+    read_within,
+    write_atomic,
+)
 
 
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -229,3 +237,17 @@ def test_a_limit_is_not_the_size_that_is_allocated(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_only_a_regular_file_is_opened_and_nothing_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"whole")
+    (tmp_path / "link").symlink_to("file")
+    assert read_regular(tmp_path / "link") == b"whole"
+    with pytest.raises(PathRefused, match="larger than the limit of 4 bytes"):
+        read_regular(tmp_path / "file", 4)
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(PathRefused, match="not a regular file"):
+            open_regular(place)
+    with pytest.raises(IsADirectoryError):
+        open_regular(tmp_path)

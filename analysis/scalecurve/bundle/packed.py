@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from scalecurve.bundle.problem import BundleError, FileError
+from scalecurve_api.files import open_regular
 
 SUMS_FILE = "SHA256SUMS"
 """Digests in the form of ``sha256sum``, so that ``sha256sum -c`` checks an archive that any unzip has unpacked."""
@@ -38,7 +39,8 @@ class PackedFiles:
         """
         self.path = path
         try:
-            self._archive = zipfile.ZipFile(path)
+            with open_regular(path):
+                self._archive = zipfile.ZipFile(path)
         except OSError as error:
             raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
         except ZIP_ERRORS as error:
@@ -121,7 +123,7 @@ class PackedFiles:
 def is_packed(path: Path) -> bool:
     """Whether a path is a file with a zip signature."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False

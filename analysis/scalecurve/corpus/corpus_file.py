@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
-from scalecurve_api.files import write_atomic
+from scalecurve_api.files import read_regular, write_atomic
 
 SUFFIX = ".corpus"
 SHIPPED = "published.corpus"
@@ -87,13 +87,9 @@ def read_corpus(path: Path) -> Corpus:
         CorpusError: the file is missing, truncated, not a corpus, or of another version.
     """
     try:
-        size = path.stat().st_size
-        data = path.read_bytes() if size <= _MAX_BYTES else b""
+        return _corpus(read_regular(path, _MAX_BYTES), str(path))
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read: {error.strerror}") from error
-    if size > _MAX_BYTES:
-        raise CorpusError(f"{path}: {size} bytes; a corpus has at most {_MAX_BYTES}")
-    return _corpus(data, str(path))
 
 
 @cache

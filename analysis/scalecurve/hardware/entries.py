@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from scalecurve.hardware.names import known_as, unknown
+from scalecurve_api.files import read_regular
 
 Positive = Annotated[float, Field(gt=0, lt=1e15)]
 Month = Annotated[str, BeforeValidator(lambda value: str(value)[:7]), Field(pattern=r"^\d{4}-\d{2}$")]
@@ -61,7 +62,7 @@ def find_entry(reference: str, kind_name: str, shipped: Mapping[str, AnyEntry], 
 def entries_of_file(path: Path, kind: type[AnyEntry]) -> dict[str, AnyEntry]:
     """All entries of a file. Raises EntryError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise EntryError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from error
     return entries_of_text(text, str(path), kind)

@@ -19,7 +19,7 @@ from scalecurve.importing.foreign import named
 from scalecurve.importing.importer import IMPORTERS, Importer
 from scalecurve.importing.reading import Reading, SourceError
 from scalecurve.importing.text_file import read_text
-from scalecurve_api.files import Within
+from scalecurve_api.files import Within, open_regular
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.registry import RegistryError
@@ -149,7 +149,7 @@ def _digests(sources: Sequence[Path]) -> dict[str, str]:
             name = str(Path(source.name) / path.relative_to(source)) if source.is_dir() else path.name
             if name in digests:
                 name = str(path)
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return digests
 

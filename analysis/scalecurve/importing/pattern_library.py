@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from scalecurve.importing.printed_lines import printed_lines
 from scalecurve.importing.reading import SourceError
+from scalecurve_api.files import read_regular
 from scalecurve_api.model import Model
 from scalecurve_api.programs.log_format import LineReader, LogFormat
 
@@ -40,9 +41,7 @@ def library(own: Path | None = None) -> Mapping[str, ToolPattern]:
 @cache
 def _read(path: Path) -> Mapping[str, ToolPattern]:
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise SourceError(f"{path}: is larger than {_MOST_BYTES >> 20} MiB")
-        tables = tomllib.loads(path.read_text())
+        tables = tomllib.loads(read_regular(path, _MOST_BYTES).decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SourceError(f"{path}: cannot be read as TOML: {error}") from None
     found = {}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scalecurve.importing.reading import SourceError
-from scalecurve_api.files import read_within
+from scalecurve_api.files import open_regular, read_within
 
 MOST_BYTES = 256 << 20
 
@@ -16,7 +16,7 @@ def read_text(path: Path) -> str:
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file; raises SourceError when it cannot be read or is larger than the limit."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = read_within(file, MOST_BYTES)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from error

@@ -1,7 +1,7 @@
 """The catalog: what was read of every bundle in some folders, in SQLite, so that unchanged files are not read again.
 
 It is a cache of its owner, not a record: it can be deleted at any time, and nobody else's is ever used, for its
-numbers could not be checked. A catalog of another version, or one that is damaged, is started anew.
+numbers could not be checked. A catalog of another version, or one of ours that is damaged, is started anew.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from scalecurve.bundle.problem import BundleError
 from scalecurve.bundle.record_file import EXPERIMENT_FILE
 from scalecurve.bundle.trial import TRIALS_FOLDER
 from scalecurve.timelines.reading import BundleReading, PointReading, RepetitionReading, read
+from scalecurve_api.files import open_regular
 
 VERSION = 1
 """Of what is read and how: another one, and everything is read again."""
+APPLICATION = 0x53437276
+"""In the header of our files, whose place SQLite states (https://sqlite.org/fileformat2.html#database_header)."""
+_HEADER_BYTES, _APPLICATION_AT = 100, slice(68, 72)
 PACKED_SUFFIX = ".zip"
 _TABLE = """
 CREATE TABLE bundle (
@@ -165,8 +169,10 @@ def _open(catalog: Path | None) -> sqlite3.Connection:
         database.close()
     except sqlite3.OperationalError as error:
         raise OSError(None, str(error), str(catalog)) from error
-    except sqlite3.DatabaseError as error:  # no database, or a damaged one: only ours may be replaced
-        if catalog.stat().st_size and not catalog.read_bytes()[:16].startswith(b"SQLite format 3"):
+    except sqlite3.DatabaseError as error:  # no database, or a damaged one: only what says that it is ours is replaced
+        with open_regular(catalog) as file:
+            header = file.read(_HEADER_BYTES)
+        if header and header[_APPLICATION_AT] != APPLICATION.to_bytes(4):
             raise FileExistsError(None, "not a catalog of ScaleCurve", str(catalog)) from error
     catalog.unlink(missing_ok=True)
     return _begun(sqlite3.connect(catalog))
@@ -180,6 +186,7 @@ def _is_foreign(database: sqlite3.Connection) -> bool:
 def _begun(database: sqlite3.Connection) -> sqlite3.Connection:
     database.executescript(_TABLE)
     database.execute(f"PRAGMA user_version = {VERSION}")
+    database.execute(f"PRAGMA application_id = {APPLICATION}")
     database.execute("PRAGMA foreign_keys = ON")
     return database
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scalecurve.render.table import Table
+from scalecurve_api.files import read_regular
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_api.text import count as counted
 from scalecurve_models.fitting.least_squares import FitError
@@ -111,9 +112,7 @@ def csv_rows(
     Raises FitError naming the file, and the line whose number of values is wrong.
     """
     try:
-        if path.stat().st_size > most_bytes:
-            raise FitError(f"{path}: larger than {most_bytes >> 20} MiB")
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_regular(path, most_bytes).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise FitError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from scalecurve_api.files import read_regular
 from scalecurve_models.networks.expansion import flatten
 from scalecurve_models.networks.graph import Network, parse_layer
 from scalecurve_models.networks.layer import Input, NetworkError, Shape
@@ -20,7 +21,7 @@ def read_network(path: Path) -> Network:
     Raises NetworkError, starting with the file name, for a file that cannot be read or an invalid network.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise NetworkError(f"{path}: cannot be read: {why}") from error

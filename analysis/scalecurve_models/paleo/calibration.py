@@ -13,6 +13,7 @@ from math import exp, inf, log, sqrt
 from pathlib import Path
 
 from scalecurve.statistics.spread import student_quantile
+from scalecurve_api.files import read_regular
 from scalecurve_models.fitting.least_squares import EXACT, LEVEL, FitError, Parameter
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.scaling import Platform, predict_step
@@ -131,7 +132,7 @@ def read_measured(file: Path, network: Network) -> list[MeasuredStep]:
     Raises FitError with the file and the line where it cannot be read, or a column or a value is wrong.
     """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_regular(file).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise FitError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
     rows = csv.DictReader(lines)

@@ -61,7 +61,7 @@ def test_a_catalog_of_another_version_is_started_anew(past: Path, tmp_path: Path
     contents([past], file)
     monkeypatch.setattr(module, "VERSION", 2)
     assert contents([past], file).read == 2
-    file.write_bytes(b"SQLite format 3\0" + b"damaged" * 100)
+    file.write_bytes(file.read_bytes()[:100] + b"damaged" * 100)
     assert contents([past], file).read == 2
 
 
@@ -76,6 +76,16 @@ def test_another_file_is_not_overwritten(past: Path, tmp_path: Path):
         database.execute("CREATE TABLE accounts (owner TEXT)")
     with pytest.raises(OSError, match="not a catalog"):
         contents([past], other)
+    damaged = other.read_bytes()[:100] + b"damaged" * 100
+    other.write_bytes(damaged)
+    with pytest.raises(OSError, match="not a catalog"):
+        contents([past], other)
+    assert other.read_bytes() == damaged
+
+
+def test_a_pipe_is_not_waited_for(past: Path):
+    os.mkfifo(past / "pipe.zip")
+    assert [name for name, _ in contents([past]).unusable] in ([], ["pipe.zip"])
 
 
 def test_links_are_not_followed(past: Path, tmp_path: Path):

@@ -6,10 +6,12 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import yaml
+from pydantic import ValidationError
 
 from scalecurve.bundle.record_file import EXPERIMENT_FILE, RECORD_FILE
 from scalecurve.bundle.trial import TRIALS_FOLDER
@@ -17,7 +19,7 @@ from scalecurve.importing.columns import ColumnsError, Statements
 from scalecurve.importing.compose import Composed, compose
 from scalecurve.importing.foreign import named
 from scalecurve.importing.importer import IMPORTERS, Importer
-from scalecurve.importing.reading import Reading, SourceError
+from scalecurve.importing.reading import OutOfRangeError, Reading, SourceError
 from scalecurve.importing.text_file import read_text
 from scalecurve_api.files import Within, open_regular
 from scalecurve_api.planning.plan import make_plan
@@ -65,10 +67,11 @@ def import_bundle(
     unread: list[ColumnsError] = []
     counts: list[tuple[Path, set[int]]] = []
     for path, stated in zip(paths, each, strict=True):
-        named_format = file_format or ("pattern" if stated.pattern else None)
+        named_format = file_format or ("pattern" if stated.pattern or stated.patterns else None)
         formats[str(path)], importer = importer_of(path, named_format)
         try:
-            own = importer.read(path, stated)
+            with _in_range(str(path)):
+                own = importer.read(path, stated)
             readings += own
             counts.append((path, {reading.workers for reading in own}))
             units += importer.units(path, stated)
@@ -80,11 +83,25 @@ def import_bundle(
             [option for error in unread for option in error.missing],
         )
     _refuse_ranks(counts)
-    composed = compose(_name(name or bundle.resolve().name), readings)
+    with _in_range(few([path.name for path in paths], 3)):
+        composed = compose(_name(name or bundle.resolve().name), readings)
     composed = replace(composed, formats=formats, units=tuple(dict.fromkeys(units)))
     if not dry_run:
         write_bundle(bundle, composed, paths)
     return composed
+
+
+@contextmanager
+def _in_range(place: str) -> Iterator[None]:
+    """Numbers of others that no record can hold, and what is nested without end, are a SourceError of this place."""
+    try:
+        yield
+    except OutOfRangeError as error:
+        raise SourceError(f"{place}: {error}") from None
+    except RecursionError:
+        raise SourceError(f"{place}: is nested too deep") from None
+    except (OverflowError, ZeroDivisionError, ValidationError) as error:
+        raise SourceError(f"{place}: holds a number that is out of range: {str(error).splitlines()[0]}") from error
 
 
 def _refuse_ranks(sources: Sequence[tuple[Path, set[int]]]) -> None:

@@ -16,6 +16,10 @@ class SourceError(ValueError):
     """A source that cannot be imported: one line with the file, the place in it, what is there and what is allowed."""
 
 
+class OutOfRangeError(SourceError):
+    """A number that no measurement has; whoever knows the file names it."""
+
+
 class Unit(StrEnum):
     """What throughput counts: samples, tokens, complete runs, or what the baseline does in a second (a speed-up)."""
 
@@ -25,6 +29,10 @@ class Unit(StrEnum):
     baseline_seconds = "baseline-seconds"
 
 
+LEAST, MOST_WORK, MOST_SECONDS = 1e-9, 1e18, 1e9
+"""Of a stretch: less or more is no measurement, and what is made of it would not be finite"""
+
+
 @dataclass(frozen=True)
 class Stretch:
     """A timed part of a run: work in the reading's unit over all workers, seconds, and steps where they are known."""
@@ -32,6 +40,11 @@ class Stretch:
     work: float
     seconds: float
     steps: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, most in (("work", self.work, MOST_WORK), ("seconds", self.seconds, MOST_SECONDS)):
+            if not LEAST <= value <= most:
+                raise OutOfRangeError(f"{value:g} {name} in one stretch of a run; expected {LEAST:g} to {most:g}")
 
 
 @dataclass(frozen=True)

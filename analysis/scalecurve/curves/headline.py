@@ -90,9 +90,7 @@ def notes(series: MeasuredSeries, points: Sequence[PointResult]) -> list[str]:
             f"{series.name}: the baseline, {count(series.baseline, 'worker')}, has no Succeeded trial: speed-up and "
             "efficiency are omitted rather than measured against another point"
         )
-    sentences += [
-        _superlinear(series.name, p, p.efficiency) for p in measured if p.efficiency and p.efficiency.value > 1
-    ]
+    sentences += above_one(series.name, points)
     alone = [p.workers for p in measured if p.throughput and p.throughput.repetitions == 1]
     if alone:
         sentences.append(
@@ -109,9 +107,18 @@ def notes(series: MeasuredSeries, points: Sequence[PointResult]) -> list[str]:
     return sentences
 
 
+def above_one(name: str, points: Sequence[PointResult]) -> list[str]:
+    """What to make of every point that is faster than ideal, however wide its interval."""
+    return [
+        _superlinear(name, p, p.efficiency) for p in points if p.measured and p.efficiency and p.efficiency.value > 1
+    ]
+
+
 def _superlinear(name: str, point: PointResult, value: Estimate) -> str:
     text = f"{name}: efficiency above 1 at {count(point.workers, 'worker')} ({formatting.percent(value.value)})"
-    if value.low is None or value.low <= 1:
+    if value.low is None:
+        return f"{text} may be noise: its interval is not known"
+    if value.low <= 1:
         return f"{text} is within the noise of 1"
     why = (
         "a smaller batch per worker may fit caches and memory better"

@@ -1,11 +1,15 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.curves.compute import scaling
+from scalecurve.curves.headline import above_one
+from scalecurve.curves.progress import status
 from scalecurve.curves.results import ScalingResult
 from scalecurve.curves.tables import scaling_table, side_by_side_table, split_table
+from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord
@@ -87,7 +91,17 @@ def test_efficiency_above_one_is_kept_and_explained(tmp_path: Path):
     truth = Truth(step_s=lambda p: 0.1 if p.workers == 1 else 0.09, step_cv=0.001, repetition_cv=0.001)
     (series,) = result(tmp_path, weak(), truth).series
     assert series.points[1].efficiency.value == pytest.approx(1 / 0.9, rel=0.01)
-    assert any("above 1 at 2 workers" in note and "beyond noise" in note for note in series.notes)
+    said = "above 1 at 2 workers"
+    assert any(said in note and "beyond noise" in note for note in series.notes)
+    progress = status(open_bundle(tmp_path))
+    assert any(said in note for note in progress.table().notes)
+
+
+def test_an_efficiency_above_one_without_an_interval_is_explained_too(tmp_path: Path):
+    truth = Truth(step_s=lambda p: 0.1 if p.workers == 1 else 0.05, step_cv=0.001, repetition_cv=0.0)
+    (series,) = result(tmp_path, weak(repetitions=1), truth).series
+    points = [replace(p, efficiency=Estimate.not_known(2.0, 0.95, 1)) if p.workers == 2 else p for p in series.points]
+    assert any("above 1 at 2 workers (200.0 %) may be noise" in note for note in above_one(series.name, points))
 
 
 def test_layouts_are_never_joined_in_one_line(tmp_path: Path):

@@ -28,7 +28,7 @@ NOTES = (
 
 
 @dataclass(frozen=True)
-class Overhead:
+class MeasuredOverhead:
     """Of a point: the share of a step by which measuring lengthens it, in each of its trials and as their mean."""
 
     bundle: str
@@ -38,13 +38,13 @@ class Overhead:
     mean: Estimate
 
 
-def overheads(series: Sequence[MeasuredSeries], level: float = 0.95) -> tuple[Overhead, ...]:
+def overheads(series: Sequence[MeasuredSeries], level: float = 0.95) -> tuple[MeasuredOverhead, ...]:
     """Of every point with valid trials that took turns."""
     found = []
     for curve in series:
         for p in curve.points:
             if shares := shares_of(p):
-                found.append(Overhead(curve.bundle, curve.name, p.point, shares, mean_of(shares, level)))
+                found.append(MeasuredOverhead(curve.bundle, curve.name, p.point, shares, mean_of(shares, level)))
     return tuple(found)
 
 
@@ -73,27 +73,27 @@ def overhead_of(record: TrialRecord | None) -> float | None:
     return longer / shorter - 1
 
 
-def largest_in_words(found: Sequence[Overhead], level: float = 0.95) -> str:
+def largest_in_words(points: Sequence[MeasuredOverhead], level: float = 0.95) -> str:
     """As "overhead 0.1 % (-0.1 to 0.3)": over all trials with the most workers; empty without any."""
-    most = max((each.point.workers for each in found), default=0)
-    shares = [share for each in found if each.point.workers == most for share in each.shares]
+    most = max((each.point.workers for each in points), default=0)
+    shares = [share for each in points if each.point.workers == most for share in each.shares]
     known = formatting.interval(mean_of(shares, level), as_percent=True) if shares else ""
     return f"overhead {known}{' (one trial)' if len(shares) == 1 else ''}" if known else ""
 
 
-def overhead_table(found: Sequence[Overhead]) -> Table:
+def overhead_table(points: Sequence[MeasuredOverhead]) -> Table:
     """One row a point."""
     return table_of(
         "overhead",
         "Overhead of the measurement",
-        found,
+        points,
         (
-            (experiment_column(each.bundle for each in found), lambda each: each.bundle),
+            (experiment_column(each.bundle for each in points), lambda each: each.bundle),
             (Column("series", "Series"), lambda each: each.series),
             (Column("workers", "Workers", "count"), lambda each: each.point.workers),
             (Column("layout", "Layout"), lambda each: each.point.layout),
             (Column("trials", "Trials", "count"), lambda each: len(each.shares)),
             (Column("overhead", "Overhead", "percent", interval=True), lambda each: each.mean),
         ),
-        NOTES if found else (),
+        NOTES if points else (),
     )

@@ -33,9 +33,9 @@ class ToolPattern(Model):
     source: str = ""
 
 
-def library(own: Path | None = None) -> Mapping[str, ToolPattern]:
+def library(further: Path | None = None) -> Mapping[str, ToolPattern]:
     """The patterns by name, the user's own over the shipped ones; raises SourceError for a file that has none."""
-    return _read(SHIPPED) if own is None else {**_read(SHIPPED), **_read(own)}
+    return _read(SHIPPED) if further is None else {**_read(SHIPPED), **_read(further)}
 
 
 @cache
@@ -56,24 +56,24 @@ def _read(path: Path) -> Mapping[str, ToolPattern]:
     return found
 
 
-def named(text: str, known: Mapping[str, ToolPattern]) -> ToolPattern | None:
+def named(text: str, tools: Mapping[str, ToolPattern]) -> ToolPattern | None:
     """The pattern of this name; None of a regular expression. Raises SourceError for a name that nobody has."""
-    if text in known:
-        return known[text]
+    if text in tools:
+        return tools[text]
     if "(" in text or not _NAME.fullmatch(text):
         return None
-    near = difflib.get_close_matches(text, known, 1)
+    near = difflib.get_close_matches(text, tools, 1)
     meant = f"did you mean {near[0]}? " if near else ""
     raise SourceError(
-        f"--pattern: {text} is no known tool ({meant}known: {', '.join(sorted(known))}), and no group in it"
+        f"--pattern: {text} is no known tool ({meant}known: {', '.join(sorted(tools))}), and no group in it"
     )
 
 
-def recognize(head: str, known: Mapping[str, ToolPattern]) -> str | None:
+def recognize(head: str, tools: Mapping[str, ToolPattern]) -> str | None:
     """The one tool of which a text has several lines; None where it has those of none, or of two."""
     lines = [line.text for line in printed_lines(head)]
-    tools = {name: tool for name, tool in known.items() if tool.automatic}
-    readers = {name: LineReader(LogFormat(pattern=tool.pattern)) for name, tool in tools.items()}
+    automatic = {name: tool for name, tool in tools.items() if tool.automatic}
+    readers = {name: LineReader(LogFormat(pattern=tool.pattern)) for name, tool in automatic.items()}
     counts = {name: sum(reader.read(line) is not None for line in lines) for name, reader in readers.items()}
     found = [name for name, count in counts.items() if count >= _FEW]
     return found[0] if len(found) == 1 else None

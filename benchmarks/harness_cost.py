@@ -25,7 +25,7 @@ from typing import Any
 
 import scalecurve_worker as scalecurve
 from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
-from scalecurve_api.programs.workload import CustomWorkload
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import Point, TrialSpec

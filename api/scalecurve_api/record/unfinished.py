@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import PurePath
 
-from scalecurve_api.programs.workload import CustomWorkload, Instrument
+from scalecurve_api.programs.custom import CustomWorkload, Instrument
 from scalecurve_api.record import journal
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_api.text import count, few, plural

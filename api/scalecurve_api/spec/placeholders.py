@@ -21,8 +21,8 @@ from scalecurve_api.problem import (
     reserved,
     unknown_placeholder,
 )
+from scalecurve_api.programs.custom import DIVIDED_BATCH, CustomWorkload
 from scalecurve_api.programs.parallelism import Degrees, Dimension
-from scalecurve_api.programs.workload import DIVIDED_BATCH, CustomWorkload
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_api.text import spell_value
 

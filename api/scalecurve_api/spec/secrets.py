@@ -12,7 +12,8 @@ from functools import lru_cache
 
 from scalecurve_api.contract import HIDDEN_PREFIX
 from scalecurve_api.problem import Path
-from scalecurve_api.programs.workload import CustomWorkload, Workload
+from scalecurve_api.programs.custom import CustomWorkload
+from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from scalecurve_api.problem import Description, Problem, expected
-from scalecurve_api.programs.workload import CustomWorkload
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.secrets import experiment_without_secrets, hidden, masked, secrets_in
 from scalecurve_api.validation.document import replace_scalars

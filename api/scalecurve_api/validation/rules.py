@@ -26,9 +26,10 @@ from scalecurve_api.problem import (
     unknown,
     unsupported,
 )
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.model_catalog import MODELS, models_of
-from scalecurve_api.programs.workload import CustomWorkload, Workload
+from scalecurve_api.programs.workload import Workload
 from scalecurve_api.registry import RegistryError
 from scalecurve_api.spec import placeholders
 from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, ScalingExperiment

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scalecurve_api import contract
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.horovod import MISSING, PART_MISSING
-from scalecurve_api.programs.workload import CustomWorkload, Launcher, Workload
+from scalecurve_api.programs.workload import Launcher, Workload
 from scalecurve_api.spec.placeholders import filled, variables
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local.attempt import AttemptFolder, Command

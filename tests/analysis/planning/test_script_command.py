@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from scalecurve.planning.script_command import CommandError, Measured, experiment_text, parse_command
-from scalecurve_api.programs.workload import CustomWorkload
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.validation.validate import validate_text
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.programs.workload import CustomWorkload
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.placeholders import fill, filled, values_of, variables
 from scalecurve_api.spec.trial import TrialSpec

@@ -19,7 +19,7 @@ import pytest
 
 from scalecurve_api.crds.status import TrialStatus
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.programs.workload import CustomWorkload
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.record.envelope import seal
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.trial_record import Summary

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scalecurve_api.contract import CORES_ENV, HOSTFILE_ENV, POD_INDEX_ENV, ROLE_ENV, THREADS_ENV
-from scalecurve_api.programs.workload import CustomWorkload, Launcher
+from scalecurve_api.programs.custom import CustomWorkload
+from scalecurve_api.programs.workload import Launcher
 from scalecurve_api.spec.placeholders import variables
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.launch.pod_role import PodKind, PodRole, PodRoleError

@@ -14,8 +14,9 @@ from types import FrameType
 from typing import NoReturn
 
 from scalecurve_api.contract import COORDINATOR_ENV, PODS_ENV, TRIAL_ENV, journal_file
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.log_format import LogFormat
-from scalecurve_api.programs.workload import CustomWorkload, DeviceType
+from scalecurve_api.programs.workload import DeviceType
 from scalecurve_api.record.rank import RankTopology, Warmup, Window, WindowKind
 from scalecurve_api.spec.placeholders import fill, values_of
 from scalecurve_api.spec.trial import TrialSpec

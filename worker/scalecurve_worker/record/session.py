@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 from pydantic import ConfigDict
 
 from scalecurve_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, PODS_ENV
-from scalecurve_api.programs.workload import CustomWorkload
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.record.journal import StepRow
 from scalecurve_api.record.rank import Evaluation, Proof, RankRecord, RankTopology, WindowKind
 from scalecurve_api.spec.measure import Measure

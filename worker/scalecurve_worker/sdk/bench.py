@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from scalecurve_api.programs.workload import CustomWorkload
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.record.rank import RankRecord, Window, WindowKind
 from scalecurve_worker.process.failure import explain, note_finished, write_failure
 from scalecurve_worker.record.session import Session

@@ -8,7 +8,7 @@ this to show, but its windows must have held all of the work, too.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from scalecurve_api.programs.workload import CustomWorkload
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.record.checks.placement import one_process_for_all
 from scalecurve_api.record.rank import CommunicationSeen, RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check, TrialRecord

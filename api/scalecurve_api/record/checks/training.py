@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from math import ceil, floor
 from statistics import mean, median, median_low
 
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
 from scalecurve_api.programs.training import Trainable, TrainingWorkload
-from scalecurve_api.programs.workload import CustomWorkload, Strategy
+from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.checks.proof import exchange_now_and_then
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check

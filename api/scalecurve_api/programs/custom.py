@@ -1,0 +1,117 @@
+"""A command of one's own, which the SDK times or whose output is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from math import lcm
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StrictBool, StringConstraints
+
+from scalecurve_api.contract import INSTRUMENT_ENV, WORKING_DIR_ENV
+from scalecurve_api.model import Scalar, Whole
+from scalecurve_api.problem import NOTHING, Problem, required, unsupported
+from scalecurve_api.programs.log_format import KnownLog, LogFormat
+from scalecurve_api.programs.parallelism import Parallelism
+from scalecurve_api.programs.workload import Launcher, Text, Workload
+
+ParameterName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", max_length=64)]
+DIVIDED_BATCH = r"\{(?P<batch>batchPerWorker|globalBatch)/(?P<by>[^{}]*)\}"
+"""A part of a batch, of a program whose steps take several: ``{batchPerWorker/5}``."""
+
+
+class Instrument(StrEnum):
+    """How a command of one's own is timed."""
+
+    auto = "auto"
+    sdk = "sdk"
+    log = "log"
+
+
+class CustomWorkload(Workload):
+    """The user's own command, which the SDK times."""
+
+    counts_samples: ClassVar[bool] = False
+    traceable: ClassVar[bool] = True
+
+    program: Literal["custom"]
+    command: list[Text] = Field(min_length=1, max_length=1000)
+    """Command that starts one worker, such as [python, train.py, --batch, "{batchPerWorker}"]."""
+    args: list[Text] = Field(default=[], max_length=1000)
+    """Words that follow those of command, as in a pod."""
+    instrument: Instrument = Instrument.auto
+    """How steps are timed: auto hooks torch's optimizers, unless the script calls attach(); sdk expects attach(); log
+    reads what the program prints."""
+    log: LogFormat | None = None
+    """What the command prints about its steps, for instrument log."""
+    starts_ranks: StrictBool = False
+    """Whether the command starts the ranks of its node itself, as JAX or a torchrun in it do: it runs once per node."""
+    working_dir: Annotated[Text, Field(min_length=1)] | None = None
+    """Folder that the command starts in; relative to the image's, or on one machine to where scalecurve was started."""
+    parameters: dict[ParameterName, Scalar] = Field(default={}, max_length=100)
+    """Values of your own: {name} in command, args, env and workingDir, and axes as parameters.NAME in matrix."""
+    same_data: StrictBool = False
+    """Declares that workers read the same data on purpose; without it such trials are Invalid."""
+    sync_every: Whole | None = Field(default=None, ge=2, le=1_000_000)
+    """Steps from one exchange to the next of workers that train by themselves in between, as in local SGD and DiLoCo;
+    windows and the warm-up hold whole periods."""
+    parallelism: Parallelism | None = None
+    """Workers in each dimension of parallelism, for the command's own {tensor}, {pipeline} and so on."""
+
+    @property
+    def words(self) -> list[str]:
+        """All that is started: the command with its args."""
+        return [*self.command, *self.args]
+
+    @property
+    def gradient_accumulation(self) -> int:
+        """What the batch divides by wherever the command is handed a part of it."""
+        texts = " ".join([*self.words, *self.env.values()])
+        return lcm(*(int(by) for _, by in re.findall(DIVIDED_BATCH, texts) if by.isdecimal() and int(by)))
+
+    @property
+    def knows_own_batch(self) -> bool:
+        """Whether its steps are counted, and nothing hands the command a batch, which may vary."""
+        return self.instrument is Instrument.auto and self.layout is None and not self.is_handed_batch
+
+    @property
+    def is_handed_batch(self) -> bool:
+        """Whether a placeholder hands the command its batch."""
+        texts = " ".join([*self.words, *self.env.values()])
+        return any(f"{{{name}" in texts for name in ("batchPerWorker", "globalBatch"))
+
+    @property
+    def layout(self) -> Parallelism | None:
+        return self.parallelism
+
+    @property
+    def reported(self) -> bool:
+        return self.instrument is Instrument.log
+
+    @property
+    def one_process(self) -> bool:
+        return self.starts_ranks
+
+    @property
+    def needs_mpirun(self) -> bool | None:
+        return False if self.starts_ranks else super().needs_mpirun
+
+    def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
+        yield from super().problems(workers, nodes)
+        if self.reported and self.log is None:
+            formats = f"{{format: ...}} or {{pattern: ...}} for instrument log; formats: {', '.join(KnownLog)}"
+            yield Problem(("spec", "workload", "log"), NOTHING, required(formats))
+        if not self.reported and self.log is not None:
+            yield self.problem("instrument", unsupported("beside workload.log", "log"))
+        if self.starts_ranks and not self.reported:
+            reason = f"with instrument {self.instrument}: of ranks that a command starts only its output is read"
+            yield self.problem("startsRanks", unsupported(reason, "instrument log"))
+        if self.starts_ranks and self.resolved_launcher is not Launcher.processes:
+            yield self.problem("launcher", unsupported("beside startsRanks", "processes"))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        working_dir = {WORKING_DIR_ENV: self.working_dir} if self.working_dir else {}
+        return {INSTRUMENT_ENV: self.instrument.value, **working_dir, **self.env}

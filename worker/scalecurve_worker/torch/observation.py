@@ -1,7 +1,7 @@
 """What a torch program of anyone's is observed at: its collectives, what its model reads, and its gradients.
 
-Collectives are seen by torch's profiler, in a few steps before the warm-up. No hook and no profiler is left when a
-timed window begins.
+Collectives are seen where torch dispatches them, in a few steps before the warm-up; those in a CUDA graph only by
+torch's profiler. No hook and no mode is left when a timed window begins.
 """
 
 import functools
@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +25,11 @@ from scalecurve_api.record.checks.proof import LEAST_BITS, least_bytes
 from scalecurve_api.record.rank import CommunicationSeen, Proof, Traffic, TrainingSeen
 from scalecurve_worker.sdk.batches import LoaderTime
 from scalecurve_worker.sdk.observation import Observer, SampleDigest, tensor_bytes
+from scalecurve_worker.torch.collective_calls import CollectiveCall, CollectiveCalls
 from scalecurve_worker.torch.exchanges import Exchanges, collectives
-from scalecurve_worker.torch.profiler_session import ProfilerSession, tensor_list_bytes
+from scalecurve_worker.torch.profiler_session import ProfilerSession
 from scalecurve_worker.torch.traffic import observed
 
-_LIBRARIES = ("gloo:", "nccl:", "mpi:", "ucc:", "xccl:", "hccl:")
 _KERNEL, _KERNELS = "ncclDevKernel_", "kernels of NCCL"
 _HOROVOD = "horovod.torch.mpi_ops"
 # With one of these a program may communicate where nothing here sees it.
@@ -51,7 +52,7 @@ class TorchObserver(Observer):
         self._updates: Counter[Optimizer] = Counter()
         self._gradient = False
         self._elements: dict[int, int] = {}
-        self._profiler = ProfilerSession()
+        self._profiler: ProfilerSession | None = None
         self._undo: list[Callable[[], None]] = []
         self._before: int | None = None
         self._timed: int | None = 0
@@ -111,7 +112,7 @@ class TorchObserver(Observer):
         """Watch collectives, inputs of the model and optimizer steps."""
         super().begin(steps, anew)
         # Collectives in a CUDA graph are only kernels; loading what sees those takes seconds, and it stays loaded.
-        kernels = "cuda" if self._device.type == "cuda" and not (anew or self.complete) else None
+        kernels = self._device.type == "cuda" and not (anew or self.complete)
         self._at = None
         if anew:
             self._phases.append(_Traffic())
@@ -122,16 +123,23 @@ class TorchObserver(Observer):
             self._undo.append(handle.remove)
         self._undo.append(register_optimizer_step_pre_hook(self._update).remove)
         self._undo.append(self._watch_horovod())
-        self._profiler.begin(record_shapes=True, use_device=kernels)
+        if kernels:
+            self._profiler = ProfilerSession()
+            self._profiler.begin(use_device="cuda")
+        calls = ExitStack()
+        calls.enter_context(CollectiveCalls(self._called))
+        self._undo.append(calls.close)
 
     def end(self) -> None:
         super().end()
         while self._undo:
             self._undo.pop()()
-        events = self._profiler.end()
-        self._problem = self._problem or events is None
-        for event in events or ():
-            self._note(event)
+        profiler, self._profiler = self._profiler, None
+        if profiler is not None:
+            events = profiler.end()
+            self._problem = self._problem or events is None
+            kernels = sum(event.name().startswith(_KERNEL) for event in events or ())
+            self._phases[-1].kinds.update({_KERNELS: kernels} if kernels else {})
 
     def proof(self, final_checksum: str | None, declared_same: bool) -> Proof:
         """What was seen; communication is left open where some could have gone unseen."""
@@ -162,7 +170,7 @@ class TorchObserver(Observer):
             bytes=least.bytes,
             steps=least.steps,
             kinds=sorted(least.kinds),
-            method="torch.autograd.profiler",
+            method="calls of torch.distributed",
             # Messages, Horovod's sums and those in a CUDA graph are not counted by a process group.
             timed_calls=self._timed if all(map(_is_counted, least.kinds)) else None,
             # Without an update at every step, one step may exchange what several computed.
@@ -184,14 +192,9 @@ class TorchObserver(Observer):
         hooked = any(getattr(module, "_comm_hooks", None) for module in _modules_of(self._model))
         return round(phase.updates * (least_bytes(elements) if hooked else elements * LEAST_BITS / 8))
 
-    def _note(self, event: Any) -> None:
-        name = event.name()
-        if name.startswith(_KERNEL):
-            self._phases[-1].kinds[_KERNELS] += 1
-        if not name.startswith(_LIBRARIES) or name.endswith(("barrier", ":coalesced")):
-            return
-        self._phases[-1].kinds[name] += 1
-        self._phases[-1].sizes[name] += tensor_list_bytes(event)
+    def _called(self, call: CollectiveCall) -> None:
+        self._phases[-1].kinds[call.kind] += 1
+        self._phases[-1].sizes[call.kind] += call.bytes
 
     def _forward(self, _: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self._inputs.add((arguments, keywords))
@@ -266,11 +269,15 @@ class _Counted:
 
 
 def _is_counted(kind: str) -> bool:
-    return kind.startswith(_LIBRARIES) and "send" not in kind and "recv" not in kind
+    return kind != _KERNELS and not kind.startswith("horovod:") and not _is_message(kind)
 
 
 def _exchanges_other(kind: str) -> bool:
-    return kind == _KERNELS or "send" in kind or "recv" in kind or "alltoall" in kind or "all_to_all" in kind
+    return kind == _KERNELS or _is_message(kind) or "all_to_all" in kind
+
+
+def _is_message(kind: str) -> bool:
+    return "send" in kind or "recv" in kind or "p2p" in kind
 
 
 def watch_loaders(loading: LoaderTime) -> LoaderTime:

@@ -57,6 +57,12 @@ def test_from_run_to_report_and_compare(desk: Desk):
             {"instrument": "log", "log": {"format": "nemo"}, "startsRanks": True, "launcher": "torchrun"},
             'spec.workload.launcher: got "torchrun"; not supported beside startsRanks; use processes',
         ),
+        ({"singleProcess": True, "launcher": "torchrun"}, "not supported beside singleProcess; use processes"),
+        ({"singleProcess": True, "device": "cpu"}, "not supported on device cpu, which is one device for a process"),
+        (
+            {"instrument": "log", "log": {"format": "nemo"}, "singleProcess": True},
+            "spec.workload.singleProcess: got true; not supported with instrument log; use startsRanks",
+        ),
         (
             {"instrument": "log", "log": {"format": "megatron-lm"}},
             "expected 'torchtitan', 'megatron', 'nemo', 'maxtext', 'huggingface', 'lightning' or 'mllog'",

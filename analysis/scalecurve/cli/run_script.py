@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -19,6 +20,7 @@ from scalecurve.cli.run_jobs import RunOptions, run_jobs, show_plan, show_result
 from scalecurve.cli.usage import WORDS, Duration
 from scalecurve.planning.starters import usable_cores, worker_counts
 from scalecurve_api.problem import printable
+from scalecurve_api.programs.workload import Launcher
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_api.text import count as counted
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from scalecurve_local import RunRequest
 
 _MOST_CORES = 4
-_OPTIONS = ("workers", "modes", "repetitions", "steps", "batch", "budget", "yaml")
+_OPTIONS = ("workers", "processes", "modes", "repetitions", "steps", "batch", "budget", "yaml")
 _OPTION_OF = {
     "spec.scaling.workers": "--workers",
     "spec.scaling.modes": "--modes",
@@ -38,10 +40,12 @@ _OPTION_OF = {
     "spec.workload.command": "the command",
     "spec.workload.env": "the command's variables",
     "spec.workload.launcher": "the command",
+    "spec.workload.singleProcess": "--processes",
 }
 """Fields of the experiment -> what the user typed that filled them."""
 _FIELD_OF = {
     "workers": "spec.scaling.workers",
+    "processes": "spec.workload.singleProcess",
     "modes": "spec.scaling.modes",
     "repetitions": "spec.measure.repetitions",
     "steps": "spec.measure.stepsPerWindow",
@@ -56,6 +60,7 @@ class ScriptOptions(NamedTuple):
 
     words: tuple[str, ...]
     workers: str | None
+    processes: int | None
     modes: str | None
     repetitions: int | None
     steps: int | None
@@ -103,6 +108,11 @@ _CLICK_OPTIONS = (
     click.option("--steps", type=click.IntRange(3), help="With a command: timed steps per trial.  [default: 60]"),
     click.option("--repetitions", type=click.IntRange(1, 100), help="With a command: trials per point.  [default: 3]"),
     click.option("--modes", metavar="MODE,MODE", help="With a command: strong, weak.  [default: both, with a batch]"),
+    click.option(
+        "--processes",
+        type=click.IntRange(1, 1),
+        help="With a command: 1 starts it once for all GPUs, as nn.DataParallel takes.  [default: one a worker]",
+    ),
     click.option("--workers", metavar="N,N", help="With a command: worker counts.  [default: 1, 2, 4, …]"),
 )
 _OF_FILES = {
@@ -180,6 +190,8 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
         command = parse_command(script.words)
     except CommandError as error:
         fail(str(error), EXIT_INPUT)
+    if script.processes is not None:
+        command = replace(command, launcher=Launcher.processes, single_process=True)
     _check_program(command)
     workers, modes = _workers(script, command), _modes(script, command)
     batch, about_batch = _batch(script, command)
@@ -276,12 +288,23 @@ def _workers(script: ScriptOptions, command: ScriptCommand) -> list[int]:
         machine = survey()
     except EngineError as error:
         fail(str(error), EXIT_ENVIRONMENT)
+    if command.single_process and not machine.gpus:
+        fail(
+            "--processes 1: no GPU here, and on CPUs nn.DataParallel does nothing; --workers 1 measures one worker",
+            EXIT_INPUT,
+        )
     cores = min(usable_cores(len(machine.cores.siblings), machine.cores.budget), _MOST_CORES)
     devices = len(machine.gpus) or cores
     return worker_counts(min(devices, command.ranks or devices))
 
 
 def _modes(script: ScriptOptions, command: ScriptCommand) -> list[Mode]:
+    if command.single_process and not command.takes_batch and script.batch is None:
+        fail(
+            "--processes 1: the process reads the batch of all GPUs: write {globalBatch} in the command, or state with "
+            "--batch what each of the most workers gets of a fixed one, with --modes strong",
+            EXIT_INPUT,
+        )
     if script.modes is None:
         return [Mode.strong, Mode.weak] if command.takes_batch else [Mode.weak]
     words = script.modes.split(",")

@@ -29,7 +29,17 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _BATCH_OPTION = re.compile(
     r"-b|--(?:batch|batch[-_]size|bs|micro[-_]batch[-_]size|per[-_]device[-_]train[-_]batch[-_]size)"
 )
-OWN_OPTIONS = ("--workers", "--modes", "--repetitions", "--steps", "--budget", "--yaml", "--dry-run", "--resume")
+OWN_OPTIONS = (
+    "--workers",
+    "--processes",
+    "--modes",
+    "--repetitions",
+    "--steps",
+    "--budget",
+    "--yaml",
+    "--dry-run",
+    "--resume",
+)
 """Options of ``scalecurve run`` that stand before the command; most scripts have a ``--batch`` of their own."""
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 _NOT_A_NAME = re.compile(r"[^a-z0-9]+")
@@ -51,6 +61,8 @@ class ScriptCommand:
     """Ranks that the launcher was told to start, if it was a number."""
     dropped: tuple[str, ...] = ()
     """Words of the launcher that have no effect here."""
+    single_process: bool = False
+    """Whether one process drives all GPUs."""
 
     @property
     def script(self) -> str:
@@ -143,6 +155,8 @@ def experiment_text(
     sizes = {"perWorker": batch} if batch is not None and Mode.weak in modes else {}
     sizes |= {"global": batch * max(workers)} if batch is not None and Mode.strong in modes else {}
     workload: dict[str, Any] = {"program": "custom", "command": list(command.words), "launcher": command.launcher.value}
+    if command.single_process:
+        workload["singleProcess"] = True
     if command.env:
         workload["env"] = dict(command.env)
     scaling = {"modes": [mode.value for mode in modes], "workers": list(workers), **({"batch": sizes} if sizes else {})}

@@ -15,7 +15,7 @@ from scalecurve_api.model import Scalar, Whole
 from scalecurve_api.problem import NOTHING, Problem, required, unsupported
 from scalecurve_api.programs.log_format import KnownLog, LogFormat
 from scalecurve_api.programs.parallelism import Parallelism
-from scalecurve_api.programs.workload import Launcher, Text, Workload
+from scalecurve_api.programs.workload import DeviceType, Launcher, Text, Workload
 
 ParameterName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", max_length=64)]
 DIVIDED_BATCH = r"\{(?P<batch>batchPerWorker|globalBatch)/(?P<by>[^{}]*)\}"
@@ -48,6 +48,9 @@ class CustomWorkload(Workload):
     """What the command prints about its steps, for instrument log."""
     starts_ranks: StrictBool = False
     """Whether the command starts the ranks of its node itself, as JAX or a torchrun in it do: it runs once per node."""
+    single_process: StrictBool = False
+    """Whether one process drives all GPUs, as with nn.DataParallel: it runs once, sees them all, and reads their batch,
+    {globalBatch}. On one node."""
     working_dir: Annotated[Text, Field(min_length=1)] | None = None
     """Folder that the command starts in; relative to the image's, or on one machine to where scalecurve was started."""
     parameters: dict[ParameterName, Scalar] = Field(default={}, max_length=100)
@@ -74,7 +77,8 @@ class CustomWorkload(Workload):
     @property
     def knows_own_batch(self) -> bool:
         """Whether its steps are counted, and nothing hands the command a batch, which may vary."""
-        return self.instrument is Instrument.auto and self.layout is None and not self.is_handed_batch
+        own = self.layout is None and not self.is_handed_batch and not self.single_process
+        return self.instrument is Instrument.auto and own
 
     @property
     def is_handed_batch(self) -> bool:
@@ -92,11 +96,11 @@ class CustomWorkload(Workload):
 
     @property
     def one_process(self) -> bool:
-        return self.starts_ranks
+        return self.starts_ranks or self.single_process
 
     @property
     def needs_mpirun(self) -> bool | None:
-        return False if self.starts_ranks else super().needs_mpirun
+        return False if self.one_process else super().needs_mpirun
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)
@@ -110,6 +114,22 @@ class CustomWorkload(Workload):
             yield self.problem("startsRanks", unsupported(reason, "instrument log"))
         if self.starts_ranks and self.resolved_launcher is not Launcher.processes:
             yield self.problem("launcher", unsupported("beside startsRanks", "processes"))
+        if self.single_process:
+            yield from self._single_process_problems(workers, nodes)
+
+    def _single_process_problems(self, workers: int, nodes: int) -> Iterator[Problem]:
+        """One process has no ranks to divide, and on CPUs one device."""
+        if self.reported:
+            yield self.problem("singleProcess", unsupported("with instrument log", "startsRanks"))
+        if self.layout is not None:
+            yield self.problem("singleProcess", unsupported("beside parallelism"))
+        if self.resolved_launcher is not Launcher.processes:
+            yield self.problem("launcher", unsupported("beside singleProcess", "processes"))
+        if nodes > 1:
+            yield self.problem("singleProcess", unsupported(f"on {nodes} nodes, only on 1"))
+        if workers > 1 and self.device is DeviceType.cpu:
+            reason = "on device cpu, which is one device for a process: nn.DataParallel does nothing there"
+            yield self.problem("singleProcess", unsupported(reason))
 
     @property
     def environment(self) -> dict[str, str]:

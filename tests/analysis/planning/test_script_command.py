@@ -1,6 +1,7 @@
 """A training command as it is typed, and the experiment that it becomes."""
 
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -126,3 +127,12 @@ def test_the_experiment_is_valid_and_carries_the_command() -> None:
     assert experiment.spec.measure.repetitions == 5
     weak = validate_text(experiment_text(command, [1], [Mode.weak], Measured(1), 16), "command").experiments[0]
     assert weak.spec.scaling.batch.global_ is None
+
+
+def test_one_process_for_all_gpus_is_a_field_of_the_experiment() -> None:
+    command = replace(parse_command(["python", "t.py", "--batch", "{globalBatch}"]), single_process=True)
+    validated = validate_text(experiment_text(command, [1, 2], [Mode.weak], Measured(1, 6), 8), "command")
+    assert not validated.problems
+    workload = validated.experiments[0].spec.workload
+    assert isinstance(workload, CustomWorkload)
+    assert [workload.processes(count) for count in (1, 4)] == [1, 1]

@@ -59,12 +59,15 @@ class Bench:
         point = session.trial.point if session.trial else None
         degrees = point.parallelism if point else None
         self.samples_per_step = degrees.group_batch if degrees else point.batch_per_worker if point else None
+        driven = len(session.workers) if observer is not None else 1
+        if driven > 1 and self.samples_per_step is not None:
+            self.samples_per_step *= driven  # one process reads the batches of all its workers
         self.loading = loading or LoaderTime()
         self._checksum = checksum
         self._observer = observer
         self._explainer = explainer or Explainer()
         self._losses = Losses()
-        share = (session.identity.rank % degrees.group, degrees.group) if degrees else (0, 1)
+        share = (session.identity.rank % degrees.group, degrees.group) if degrees else (0, driven)
         self._counts = StepCounts(unit, share)
         if unit == "tokens":
             session.facts.sample_unit = unit
@@ -283,7 +286,12 @@ class Bench:
 
     def _windows_of(self, worker: int) -> list[Window]:
         pairs = zip(self._loop.windows, self._loop.energies, strict=True)
-        return [window.model_copy(update={"energy_mj": spent[worker]}) for window, spent in pairs]
+        return [
+            window.model_copy(
+                update={"energy_mj": spent[worker], "inputs": window.inputs and window.inputs // len(spent)}
+            )
+            for window, spent in pairs
+        ]
 
     def _samples_of(self, batch: Any) -> int:
         size = batch_size(batch, self.samples_per_step)

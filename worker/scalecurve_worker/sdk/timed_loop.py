@@ -47,7 +47,7 @@ class TimedLoop:
         self._alternate = alternate
         self._observer = observer
         self._observed_from = 0.0
-        several = observer is not None and session.communicator.world > 1
+        several = observer is not None and session.communicator.world * len(session.workers) > 1
         observed = self._enough_observed if several else None
         self._schedule = Schedule(
             session.measure,

@@ -5,7 +5,10 @@ from typing import Any
 
 import torch
 
+from scalecurve_api.record.checks.proof import drives_all
 from scalecurve_api.record.rank import RankTopology
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.trial_spec import read_trial
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.rendezvous.torch_store import backend_for
 from scalecurve_worker.sdk.batches import LoaderTime
@@ -14,9 +17,9 @@ from scalecurve_worker.sdk.counts import Unit
 from scalecurve_worker.sdk.explainer import Alternate, Explainer
 from scalecurve_worker.steps.timing import Clock, HostClock
 from scalecurve_worker.torch.clock import CudaClock
-from scalecurve_worker.torch.device import device_identity, framework_versions
+from scalecurve_worker.torch.device import data_parallel_of, device_identity, framework_versions, topologies_on
 from scalecurve_worker.torch.explain.explainer import TorchExplainer, cuda_in_use
-from scalecurve_worker.torch.explain.wrappers import wrapper_of
+from scalecurve_worker.torch.explain.wrappers import enclosing, wrapper_of
 from scalecurve_worker.torch.observation import TorchObserver, watch_loaders
 from scalecurve_worker.torch.parameters import parameter_checksum
 
@@ -49,7 +52,7 @@ def attach_script(model: Any, checksum: str | None, unit: Unit, *, sectioned: bo
     """
     device = device_of(model)
     observer = TorchObserver(model, device, checksum)
-    session, clock = _join(device)
+    session, clock = _join(device, _driven(model, device))
     explainer = TorchExplainer(model, device, session.measure, observer, sectioned=sectioned)
     return Bench(
         session,
@@ -67,6 +70,24 @@ def _join(device: torch.device, topologies: Sequence[RankTopology] | None = None
     session.facts.versions = framework_versions(device)
     session.facts.backend = backend_for(device)
     return session, CudaClock(session.unix, device) if device.type == "cuda" else HostClock(session.unix)
+
+
+def _driven(model: Any, device: torch.device) -> list[RankTopology] | None:
+    """The workers of a process that drives every GPU; None where a process is one worker."""
+    trial = read_trial()
+    if trial is None or not drives_all(trial) or trial.point.workers == 1:
+        return None
+    parallel = data_parallel_of(enclosing(model) if isinstance(model, torch.nn.Module) else None)
+    used = len(parallel.device_ids) if parallel is not None else 0
+    if parallel is None or used != trial.point.workers:
+        why = (
+            "the model is on the CPU, one device for a process, where nn.DataParallel does nothing"
+            if device.type == "cpu"
+            else f"nn.DataParallel uses {used or 'none'} of the {trial.point.workers} GPUs that the script sees: "
+            "nn.DataParallel(model) without device_ids uses all"
+        )
+        raise WorkloadError(f"workload.singleProcess (--processes 1): {why}")
+    return topologies_on(parallel.device_ids)
 
 
 def device_of(model: Any) -> torch.device:

@@ -3,8 +3,10 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
+from torch import nn
 
 from scalecurve_api.programs.torch_options import TrainingOptions
 from scalecurve_api.programs.workload import DeviceType, Precision
@@ -61,6 +63,12 @@ def topologies_on(gpus: Sequence[int]) -> list[RankTopology]:
         for rank, index in enumerate(gpus)
     )
     return [place.model_copy(update={"cores": own}) for place, own in zip(places, cores, strict=True)]
+
+
+def data_parallel_of(model: Any) -> nn.DataParallel[nn.Module] | None:
+    """The model's nn.DataParallel, of which one process drives several devices."""
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    return next((module for module in modules if isinstance(module, nn.DataParallel)), None)
 
 
 _AUTOCAST = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}

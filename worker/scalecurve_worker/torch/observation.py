@@ -6,7 +6,6 @@ torch's profiler. No hook and no mode is left when a timed window begins.
 
 import functools
 import hashlib
-import importlib
 import sys
 import threading
 from collections import Counter
@@ -26,12 +25,13 @@ from scalecurve_api.record.rank import CommunicationSeen, Proof, Traffic, Traini
 from scalecurve_worker.sdk.batches import LoaderTime
 from scalecurve_worker.sdk.observation import Observer, SampleDigest, tensor_bytes
 from scalecurve_worker.torch.collective_calls import CollectiveCall, CollectiveCalls
+from scalecurve_worker.torch.device import data_parallel_of
 from scalecurve_worker.torch.exchanges import Exchanges, collectives
+from scalecurve_worker.torch.horovod_calls import watch_horovod
 from scalecurve_worker.torch.profiler_session import ProfilerSession
 from scalecurve_worker.torch.traffic import observed
 
 _KERNEL, _KERNELS = "ncclDevKernel_", "kernels of NCCL"
-_HOROVOD = "horovod.torch.mpi_ops"
 # With one of these a program may communicate where nothing here sees it.
 _UNSEEN = {"mpi4py", "jax", "tensorflow", "cupy", "zmq", "ray"}
 _SAMPLE = 1 << 16
@@ -59,6 +59,7 @@ class TorchObserver(Observer):
         self._at: int | None = None
         self._least: int | None = None
         self._exchanges = Exchanges()
+        self._replicas: list[str] = []
 
     def model(self, model: Any) -> None:
         """What was read before is of the batches alone; parameters are compared with those of now."""
@@ -90,8 +91,8 @@ class TorchObserver(Observer):
     @property
     def complete(self) -> bool:
         """Whether gradients were seen on their way; a program that averages now and then needs more steps."""
-        if self._problem or not self._phases:
-            return self._problem
+        if self._problem or not self._phases or self._replicas:
+            return self._problem or bool(self._replicas)
         phase = self._phases[-1]
         least = self._least_bytes(phase)
         if least is None:
@@ -121,8 +122,11 @@ class TorchObserver(Observer):
         if self._model is not None:
             handle = self._model.register_forward_pre_hook(self._forward, with_kwargs=True)
             self._undo.append(handle.remove)
+        if (parallel := data_parallel_of(self._model)) is not None:
+            # Replicas have the hooks of the module that they are copies of.
+            self._undo.append(parallel.module.register_forward_pre_hook(self._replica, with_kwargs=True).remove)
         self._undo.append(register_optimizer_step_pre_hook(self._update).remove)
-        self._undo.append(self._watch_horovod())
+        self._undo.append(watch_horovod(self._called))
         if kernels:
             self._profiler = ProfilerSession()
             self._profiler.begin(use_device="cuda")
@@ -161,6 +165,8 @@ class TorchObserver(Observer):
     def _communication(self) -> CommunicationSeen | None:
         if not self._phases:
             return None
+        if (parallel := data_parallel_of(self._model)) is not None and len(parallel.device_ids) > 1:
+            return self._copied(parallel)
         # What a program does while it is watched at first it must still do at the end.
         least = min(self._phases, key=lambda phase: (phase.kinds.total() > 0, phase.bytes / phase.steps))
         if not least.kinds and (self._problem or _may_be_unseen(self._ours)):
@@ -179,6 +185,19 @@ class TorchObserver(Observer):
             period=self._exchanges.period,
             silent_steps=self._exchanges.silent_steps,
         )
+
+    def _copied(self, parallel: nn.DataParallel[nn.Module]) -> CommunicationSeen:
+        """Passes of the replica that had fewest, none where a device had none: each begins with a copy of the model."""
+        passes = Counter(self._replicas)
+        calls = min(passes.values()) if len(passes) >= len(parallel.device_ids) else 0
+        size = sum(parameter.nbytes for parameter in parallel.module.parameters())
+        method = "passes of nn.DataParallel's replicas"
+        return CommunicationSeen(calls=calls, bytes=calls * size, steps=self.steps, kinds=["replicate"], method=method)
+
+    def _replica(self, _: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        tensors = (each for each in (*arguments, *keywords.values()) if isinstance(each, Tensor))
+        if (first := next(tensors, None)) is not None:
+            self._replicas.append(str(first.device))
 
     def _least_bytes(self, phase: "_Traffic") -> int | None:
         """What gradients take on their way in this phase; None where no update was seen, or other things are exchanged.
@@ -217,19 +236,6 @@ class TorchObserver(Observer):
             calls = self._at - before
             self._least = calls if self._least is None else min(self._least, calls)
 
-    def _watch_horovod(self) -> Callable[[], None]:
-        """Count what Horovod is handed: all of it passes one module, which stands in a variable of another."""
-        if _HOROVOD not in sys.modules:
-            return lambda: None
-        operations: Any = importlib.import_module(_HOROVOD)
-        library = operations.mpi_lib
-        operations.mpi_lib = _Counted(library, self._count)
-        return lambda: setattr(operations, "mpi_lib", library)
-
-    def _count(self, name: str, tensor: Tensor) -> None:
-        self._phases[-1].kinds[name] += 1
-        self._phases[-1].sizes[name] += tensor.numel() * tensor.element_size()
-
 
 @dataclass
 class _Traffic:
@@ -243,29 +249,6 @@ class _Traffic:
     @property
     def bytes(self) -> int:
         return self.sizes.total()
-
-
-class _Counted:
-    """Horovod's library, which tells of every operation and its tensor."""
-
-    def __init__(self, library: Any, count: Callable[[str, Tensor], None]) -> None:
-        self._library = library
-        self._count = count
-
-    def __getattr__(self, name: str) -> Any:
-        function = getattr(self._library, name)
-        if "_async_torch_" not in name:
-            return function
-        kind = name.removeprefix("horovod_torch_").partition("_async")[0]
-
-        def counted(*arguments: Any) -> Any:
-            handed = arguments[0] if isinstance(arguments[0], list) else arguments[:1]
-            for tensor in handed:
-                if isinstance(tensor, Tensor):
-                    self._count(f"horovod:{kind}", tensor)
-            return function(*arguments)
-
-        return counted
 
 
 def _is_counted(kind: str) -> bool:

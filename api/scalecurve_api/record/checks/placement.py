@@ -70,7 +70,7 @@ def one_process_for_all(ranks: Sequence[RankRecord]) -> str | None:
         return None
     return (
         "the script uses nn.DataParallel, one process for all GPUs that it sees, and was started once for each: "
-        "workload.startsRanks: true with instrument: log starts it once and reads its own numbers; "
+        "scalecurve run --processes 1, or workload.singleProcess: true, starts it once and measures it; "
         "DistributedDataParallel is faster, and measured as it is"
     )
 

@@ -35,6 +35,11 @@ LEAST_BITS = 1
 _ELEMENT_BYTES = 4
 
 
+def drives_all(trial: TrialSpec) -> bool:
+    """Whether one process of a command of one's own is every worker."""
+    return isinstance(trial.workload, CustomWorkload) and trial.workload.single_process
+
+
 def least_bytes(elements: int) -> float:
     """What gradients of a model with so many elements take in a step, at the least."""
     return LEAST_SHARE * elements * _ELEMENT_BYTES
@@ -77,6 +82,8 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     name = InvalidReason.no_communication.value
     if by_construction := _by_construction(trial, name):
         return by_construction
+    if drives_all(trial):
+        return _replicas(trial.point.workers, ranks[0])
     observed = {record.topology.rank: record.proof.communication for record in ranks if record.proof}
     counts = [count for count in observed.values() if count is not None]
     if isinstance(trial.workload, CustomWorkload) and trial.workload.sync_every is not None:
@@ -90,8 +97,8 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if silent:
         steps = max(count.steps for count in counts)
         detail = f"rank {few(silent)} took part in no collective or message in {steps} observed steps"
-        if drives_all := one_process_for_all(ranks):
-            return Check(name=name, passed=False, detail=f"{detail}: {drives_all}")
+        if hint := one_process_for_all(ranks):
+            return Check(name=name, passed=False, detail=f"{detail}: {hint}")
         detail += ": initialize torch.distributed, and wrap the model in DistributedDataParallel or FSDP"
         detail += " (Lightning: Trainer(devices=int(os.environ['LOCAL_WORLD_SIZE'])))"
         return Check(name=name, passed=False, detail=detail)
@@ -110,6 +117,23 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         detail = f"{each:,.0f} bytes a step is too little for gradients of a model of {model * _ELEMENT_BYTES:,} bytes"
         return Check(name=name, passed=None, detail=detail)
     return Check(name=name, passed=True, detail=f"{_kinds(counts)}, at least {each:,.0f} bytes a step on every rank")
+
+
+def _replicas(workers: int, process: RankRecord) -> Check:
+    """Every GPU of the one process ran the model; copies between them are no collectives."""
+    name = InvalidReason.no_communication.value
+    seen = process.proof.communication if process.proof else None
+    if seen is None:
+        detail = "no nn.DataParallel was seen: which GPUs of the process train is not known"
+        return Check(name=name, passed=None, detail=detail)
+    if not seen.calls:
+        detail = f"not every one of {counted(workers, 'GPU')} ran the model in {counted(seen.steps, 'observed step')}: "
+        detail += "call the model through nn.DataParallel, with all GPUs as its device_ids and a sample for each"
+        return Check(name=name, passed=False, detail=detail)
+    detail = (
+        f"every GPU ran the model, at least {counted(seen.calls, 'time')} in {counted(seen.steps, 'observed step')}"
+    )
+    return Check(name=name, passed=True, detail=detail)
 
 
 def _part_of_gradients(exchanged: CommunicationSeen) -> str | None:
@@ -174,6 +198,8 @@ def data(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     name = InvalidReason.same_data.value
     if by_construction := _by_construction(trial, name):
         return by_construction
+    if drives_all(trial):
+        return Check(name=name, passed=True, detail="one process reads each batch, and splits it over its GPUs")
     observed = {record.topology.rank: record.proof.data for record in ranks if record.proof and record.proof.data}
     if observed and all(seen.declared_same for seen in observed.values()):
         return Check(name=name, passed=True, detail="workload.sameData: ranks may read the same data")

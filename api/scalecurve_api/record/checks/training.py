@@ -10,7 +10,7 @@ from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
 from scalecurve_api.programs.training import Trainable, TrainingWorkload
 from scalecurve_api.programs.workload import Strategy
-from scalecurve_api.record.checks.proof import exchange_now_and_then
+from scalecurve_api.record.checks.proof import drives_all, exchange_now_and_then
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
@@ -59,8 +59,10 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     name = InvalidReason.replicas_diverged.value
     if broken := _shares(trial, ranks) or _servers(trial, ranks):
         return Check(name=name, passed=False, detail=broken)
-    if trial.workload.resolved_strategy is Strategy.dp:
-        return Check(name=name, passed=None, detail="one set of parameters, copied to every GPU in each step")
+    if trial.workload.resolved_strategy is Strategy.dp or drives_all(trial):
+        # Of a command of one's own what is not shown is unproved, and this is.
+        passed = True if drives_all(trial) else None
+        return Check(name=name, passed=passed, detail="one set of parameters, copied to every GPU in each step")
     if trial.workload.needs_parameter_servers:
         return Check(name=name, passed=None, detail="one set of parameters, on the servers")
     if isinstance(trial.workload, CustomWorkload) and trial.workload.sync_every is not None:

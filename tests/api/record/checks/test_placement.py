@@ -207,6 +207,6 @@ def test_one_process_for_all_gpus_is_told_from_a_script_that_ignores_its_rank() 
     }
     assert "ranks 0, 1 ran on GPU 0" in told["DataParallel"]
     assert "nn.DataParallel, one process for all GPUs" in told["DataParallel"]
-    assert "workload.startsRanks: true with instrument: log" in told["DataParallel"]
+    assert "run --processes 1, or workload.singleProcess: true" in told["DataParallel"]
     assert "LOCAL_RANK" not in told["DataParallel"]
     assert "LOCAL_RANK" in told["DistributedDataParallel"]

@@ -14,12 +14,19 @@ from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.rendezvous.torch_store import backend_for
 from scalecurve_worker.sdk.explainer import Alternate, Explainer
 from scalecurve_worker.sdk.sections import Sections
+from scalecurve_worker.torch.device import data_parallel_of
 from scalecurve_worker.torch.explain.kept_state import Copies, KeptState, NotKeptError, has_grad_scaler
 from scalecurve_worker.torch.explain.sections import watch_program
 from scalecurve_worker.torch.explain.step_flops import StepCounter, StepFlops
 from scalecurve_worker.torch.explain.trace import METHOD, Trace, least, why_unmeasured
 from scalecurve_worker.torch.explain.unsynced import Unsynced, state_of
-from scalecurve_worker.torch.explain.wrappers import count_parameters, count_trained, ddp_of, enclosing, wrapper_of
+from scalecurve_worker.torch.explain.wrappers import (
+    count_parameters,
+    count_trained,
+    ddp_of,
+    enclosing,
+    wrapper_of,
+)
 from scalecurve_worker.torch.flops import FlopCountError, device_peak_flops
 from scalecurve_worker.torch.observation import TorchObserver
 from scalecurve_worker.torch.parameters import parameter_checksum
@@ -43,7 +50,7 @@ class TorchExplainer(Explainer):
         self._observer = observer
         self._communicator: Communicator | None = None
         self._counter = StepCounter()
-        self._counting = False
+        self._counting = self._replicated = False
         self._flops: list[StepFlops] = []
         self._counted_units: list[int] = []
         self._trace = Trace(device, measure)
@@ -87,9 +94,16 @@ class TorchExplainer(Explainer):
             self._observer.model(self._model)
             if self._measure.exposed_communication and ddp_of(self._model) is not None:
                 self._copies = Copies(self._model)
+        parallel = data_parallel_of(self._model)
+        if parallel is not None and len(parallel.device_ids) > 1:
+            self._replicated = True
+            self._notes["flops"] = "not counted: nn.DataParallel's replicas run in threads of their own"
+            return
         self._counter.begin(self._model)
 
     def end_count(self, samples: int) -> None:
+        if self._replicated:
+            return
         try:
             flops = self._counter.end()
         except FlopCountError as error:

@@ -17,7 +17,7 @@ from scalecurve.curves.doubts import counted, doubts, first_lines
 from scalecurve.curves.headline import headline, notes
 from scalecurve.curves.missing import nothing_valid
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
-from scalecurve.curves.same_work import other_work
+from scalecurve.curves.same_work import declared, other_work
 from scalecurve.curves.sockets import socket_lines
 from scalecurve.curves.tables import scaling_table
 from scalecurve.render import formatting
@@ -119,9 +119,11 @@ def _points(series: MeasuredSeries, level: float) -> tuple[PointResult, ...]:
         off_plan = bool(planned and abs((result.effective_batch or planned) / planned - 1) > ROUNDING)
         imported = any(record.imported for record in measured.good)
         others = other_work(measured, base)
-        doubtful = doubts(measured, result.efficiency, off_plan, others)
-        said = tuple(other.detail for other in others)
-        results.append(replace(result, off_plan=off_plan, doubts=doubtful, other_work=said, imported=imported))
+        meant = [other for other in others if declared(measured, other)]
+        doubtful = doubts(measured, result.efficiency, off_plan, [other for other in others if other not in meant])
+        result = replace(result, off_plan=off_plan, doubts=doubtful, imported=imported)
+        said, told = (tuple(o.detail for o in others if (o in meant) is kind) for kind in (False, True))
+        results.append(replace(result, other_work=said, declared_work=told))
     return tuple(results)
 
 

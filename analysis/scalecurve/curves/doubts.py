@@ -111,6 +111,9 @@ def doubtful_lines(points: Sequence[Named]) -> tuple[str, ...]:
     if different := [(name, p) for name, p in measured if p.other_work]:
         whys = (f"{', '.join(p.other_work)}, {at([(name, p)])}" for name, p in different)
         lines.append(of("other work than the baseline", different, few(whys)))
+    if meant := [(name, p) for name, p in measured if p.declared_work]:
+        whys = (f"{', '.join(p.declared_work)}, {at([(name, p)])}" for name, p in meant)
+        lines.append(of("work varies as declared (workload.workVaries)", meant, few(whys)))
     if beyond := [(name, p) for name, p in measured if InvalidReason.impossible_efficiency in p.doubts]:
         values = [(formatting.interval(p.efficiency, True), at([(name, p)])) for name, p in beyond if p.efficiency]
         why = f"efficiency {few(' '.join(value) for value in values)}; its samples, a clock or the baseline is wrong"

@@ -58,7 +58,8 @@ class PointResult:
     ``anatomies`` are what a step of each repetition is made of, where every repetition timed its sections.
     ``computing`` is the efficiency of the steps without all-reduce against the baseline's. ``off_plan`` says that the
     samples of its steps are not the planned ones, ``doubts`` why the point does not count, and
-    ``other_work`` in words what differs from the baseline's work. ``imported`` points were
+    ``other_work`` in words what differs from the baseline's work, ``declared_work`` what does as the experiment
+    declares, and is no doubt. ``imported`` points were
     measured elsewhere; they count, and are marked as ``hollow`` as doubtful ones.
     """
 
@@ -90,6 +91,7 @@ class PointResult:
     off_plan: bool = False
     doubts: tuple[InvalidReason, ...] = ()
     other_work: tuple[str, ...] = ()
+    declared_work: tuple[str, ...] = ()
     imported: bool = False
 
     @property

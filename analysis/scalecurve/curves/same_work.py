@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from scalecurve.bundle.measurement import MeasuredPoint
 from scalecurve.render import formatting
+from scalecurve_api.programs.custom import CustomWorkload, WorkVariation
 from scalecurve_api.record.checks.training import LEAST_FILLED, UNTIMED_SHARE
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
@@ -35,6 +36,14 @@ class OtherWork(NamedTuple):
     detail: str
 
 
+_DECLARED = {
+    WorkVariation.pruning: {InvalidReason.different_parameters, InvalidReason.different_flops},
+    WorkVariation.curriculum: {InvalidReason.different_inputs, InvalidReason.different_flops},
+    WorkVariation.token_batches: {InvalidReason.different_inputs, InvalidReason.different_flops},
+}
+"""What each declared variation of the work explains"""
+
+
 class Extent(NamedTuple):
     """Least and most of what was recorded of one count."""
 
@@ -53,6 +62,15 @@ def other_work(measured: MeasuredPoint, base: MeasuredPoint | None) -> tuple[Oth
     if not all(map(_compared, (*measured.timed, *base.timed))):
         return ()
     return tuple(found for compare in _COMPARISONS for found in compare(measured, base))
+
+
+def declared(measured: MeasuredPoint, other: OtherWork) -> bool:
+    """Whether the experiment declares that this varies on purpose."""
+    workloads = [record.trial.workload for record in measured.timed]
+    return bool(workloads) and all(
+        isinstance(each, CustomWorkload) and any(other.reason in _DECLARED[why] for why in each.work_varies)
+        for each in workloads
+    )
 
 
 def _compared(record: TrialRecord) -> bool:

@@ -30,6 +30,14 @@ class Instrument(StrEnum):
     log = "log"
 
 
+class WorkVariation(StrEnum):
+    """Why a sample may take other work at another worker count, or later in training, as its author means it."""
+
+    pruning = "pruning"
+    curriculum = "curriculum"
+    token_batches = "token-batches"
+
+
 class CustomWorkload(Workload):
     """The user's own command, which the SDK times."""
 
@@ -57,6 +65,9 @@ class CustomWorkload(Workload):
     """Values of your own: {name} in command, args, env and workingDir, and axes as parameters.NAME in matrix."""
     same_data: StrictBool = False
     """Declares that workers read the same data on purpose; without it such trials are Invalid."""
+    work_varies: list[WorkVariation] = Field(default=[], max_length=len(WorkVariation))
+    """Declares that the work of a sample varies on purpose: pruning (fewer parameters and FLOPs), curriculum (sequence
+    length, resolution) or token-batches (batches of so many tokens). Points then count, and the difference is shown."""
     sync_every: Whole | None = Field(default=None, ge=2, le=1_000_000)
     """Steps from one exchange to the next of workers that train by themselves in between, as in local SGD and DiLoCo;
     windows and the warm-up hold whole periods."""

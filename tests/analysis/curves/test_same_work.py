@@ -39,6 +39,7 @@ def points(
     of_window: OfWindow = nothing,
     mode: str = "weak",
     built_in: bool = False,
+    varies: tuple[str, ...] = (),
 ) -> tuple[PointResult, ...]:
     """The curve of 1 and 2 workers whose records tell this beside what an honest one tells, by worker count."""
 
@@ -65,7 +66,7 @@ def points(
         }
         return record.model_copy(update={**told, **of_record(workers)})
 
-    more = {} if built_in else {"workload": CUSTOM}
+    more = {} if built_in else {"workload": CUSTOM | {"workVaries": list(varies)}}
     of = experiment("mine", modes=[mode], workers=[1, 2], windows=WINDOWS, steps_per_window=STEPS, cost=PRICE, **more)
     write_bundle(folder, of, Truth(repetition_cv=0.001), change=change, tables=False)
     (series,) = scaling([open_bundle(folder)]).series
@@ -224,3 +225,15 @@ def test_what_is_fixed_in_a_step_is_more_a_sample_where_the_batch_is_smaller(tmp
 
 def test_programs_of_ours_are_not_compared(tmp_path: Path) -> None:
     assert points(tmp_path, at_two(trained_parameters=500), built_in=True)[1].other_work == ()
+
+
+@pytest.mark.parametrize(("declared", "counts"), [("pruning", True), ("curriculum", False)])
+def test_what_is_declared_to_vary_counts_and_is_shown(tmp_path: Path, declared: str, counts: bool) -> None:
+    told = at_two(trained_parameters=500, flops_per_sample=2e3, flops_spread=[2e3, 2e3])
+    point = points(tmp_path, told, varies=(declared,))[1]
+    assert (not point.doubts) is counts
+    state = status(open_bundle(tmp_path))
+    assert "2,000 FLOPs a sample, 6,000 at 1 worker" in state.headline
+    assert "work varies as declared (workload.workVaries): 1 of 2 points" in state.headline
+    assert ("other work than the baseline" in state.headline) is not counts
+    assert ("500 parameters" in "".join(point.declared_work)) is counts

@@ -66,7 +66,7 @@ def points(
         }
         return record.model_copy(update={**told, **of_record(workers)})
 
-    more = {} if built_in else {"workload": CUSTOM | {"workVaries": list(varies)}}
+    more: dict[str, Any] = {} if built_in else {"workload": CUSTOM | {"workVaries": list(varies)}}
     of = experiment("mine", modes=[mode], workers=[1, 2], windows=WINDOWS, steps_per_window=STEPS, cost=PRICE, **more)
     write_bundle(folder, of, Truth(repetition_cv=0.001), change=change, tables=False)
     (series,) = scaling([open_bundle(folder)]).series

@@ -34,7 +34,7 @@ MEASURE = {
     "stepsPerWindow": 9,
     "exposedCommunication": False,
 }
-SIZES = {"work": 8, "shapes": 4}
+SIZES = {"work": 8, "shapes": 4, "fakes": 8}
 
 
 def measured(out: Path, script: str, kind: str, workers: int) -> TrialRecord:
@@ -81,6 +81,43 @@ def differences(folder: Path, script: str, kind: str) -> list[tuple[str, str]]:
 def test_other_work_at_two_workers_is_seen(tmp_path: Path, kind: str, reasons: set[str]) -> None:
     seen = {reason for reason, _ in differences(tmp_path, "work", kind)}
     assert reasons - {"DifferentFlops"} <= seen <= {*reasons, "DifferentFlops"}, "FLOPs are of three steps alone"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("all_frozen_but_the_head", "DifferentParameters"),
+        ("thrown_away_later", "DifferentInputs"),
+        ("shorter_later", "DifferentInputs"),
+        ("other_shape", "DifferentInputs"),
+        ("micro_batch_left_out", "DifferentInputs"),
+        ("every_other_step_without_backward", "FewerPasses"),
+        ("fourth_step_without_backward", "FewerPasses"),
+        ("body_without_gradient", "DifferentFlops"),
+        ("narrow_weights", "DifferentArithmetic"),
+        ("evaluated_in_between", "DifferentPauses"),
+        ("sdk_fewer_layers", "DifferentParameters"),
+        ("sdk_shorter", "DifferentFlops"),
+        ("sdk_thrown_away", "DifferentFlops"),
+        ("sdk_narrow", "DifferentArithmetic"),
+    ],
+)
+def test_fakes_are_told_as_other_work(tmp_path: Path, kind: str, reason: str) -> None:
+    assert reason in {seen for seen, _ in differences(tmp_path, "fakes", kind)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("nothing_exchanged", "NoCommunication"),
+        ("one_number_exchanged", "ReplicasDiverged"),
+        ("same_samples", "SameData"),
+        ("sdk_same_samples", "SameData"),
+        ("sdk_twice_the_samples", "WrongSamples"),
+    ],
+)
+def test_fakes_are_invalid_by_themselves(tmp_path: Path, kind: str, reason: str) -> None:
+    assert measured(tmp_path / "2", "fakes", kind, 2).reason == reason
 
 
 @pytest.mark.parametrize(

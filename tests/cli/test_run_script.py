@@ -143,3 +143,28 @@ def test_the_plan_of_a_command(scripts: Desk) -> None:
     fewer = scripts.here("run", *shlex.split(f"--workers 1 --dry-run --steps 7 -o csv -- {command}"), code=0)
     assert {row["steps"] for row in fewer.rows} == {"14"}, "5 of warm-up, and 3 windows of 3"
     assert not (scripts.folder / "results").exists()
+
+
+@pytest.mark.processes
+def test_a_record_that_is_rewritten_at_exit_does_not_end_with_success(scripts: Desk) -> None:
+    program = """
+import atexit, json, os, time
+from pathlib import Path
+from scalecurve_worker import attach
+
+def halve():
+    path = Path(os.environ["SCALECURVE_OUT"]) / "rank-0.json"
+    record = json.loads(path.read_text())
+    for window in record["windows"]:
+        window["wallNs"] //= 2
+    path.write_text(json.dumps(record))
+
+atexit.register(halve)
+with attach() as bench:
+    for _ in bench.steps([[0] * 4] * 10, samples=4):
+        time.sleep(0.005)
+"""
+    (scripts.folder / "rewriting.py").write_text(program)
+    options = "--workers 1 --repetitions 1 --steps 9 --batch 4 --modes weak"
+    ran = scripts.here("run", *shlex.split(options), "--", "python", "rewriting.py", code=1)
+    assert "no trial is valid; the only one that ended: Contradictory: steps.parquet has" in ran.err

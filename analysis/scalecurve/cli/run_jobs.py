@@ -25,7 +25,7 @@ from scalecurve.cli.output import (
 )
 from scalecurve_api.problem import printable
 from scalecurve_api.spec.trial import TrialPhase
-from scalecurve_api.text import count
+from scalecurve_api.text import count, few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,12 +95,31 @@ def run_jobs(
             results = run_in_turns(jobs, report=line, stop=stop, **how)
         for damage in [damage for result in results for damage in result.damage]:
             complain(damage)
-        return results
+        return [as_written(result) for result in results]
     except EngineError as error:
         fail(typed(str(error)), error.exit_code)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def as_written(result: RunResult) -> RunResult:
+    """The result as every other verb reads it: a trial that contradicts its own steps did not succeed."""
+    from scalecurve.bundle.open import open_bundle
+
+    try:
+        trials = open_bundle(result.bundle).trials
+    except BundleError:
+        return result  # interrupted before anything was written
+    read = {trial.name: trial.record for trial in trials if trial.record is not None and trial.name in result.records}
+    changed = {name: record for name, record in read.items() if record.phase is not result.records[name].phase}
+    if not changed:
+        return result
+    reasons = few(dict.fromkeys(str(record.reason) for record in changed.values()))
+    message = f"{result.status.message}; {len(changed)} of them Invalid when read again: {reasons}"
+    phases = (*result.status.phases, *(record.phase for record in changed.values()))
+    status = replace(result.status, message=message, phases=phases)
+    return replace(result, records={**result.records, **changed}, status=status)
 
 
 def show_results(results: Sequence[RunResult], output: str) -> None:

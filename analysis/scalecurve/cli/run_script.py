@@ -108,11 +108,7 @@ _CLICK_OPTIONS = (
     click.option("--steps", type=click.IntRange(3), help="With a command: timed steps per trial.  [default: 60]"),
     click.option("--repetitions", type=click.IntRange(1, 100), help="With a command: trials per point.  [default: 3]"),
     click.option("--modes", metavar="MODE,MODE", help="With a command: strong, weak.  [default: both, with a batch]"),
-    click.option(
-        "--processes",
-        type=click.IntRange(1, 1),
-        help="With a command: 1 starts it once for all GPUs, as nn.DataParallel takes.  [default: one a worker]",
-    ),
+    click.option("--processes", type=click.IntRange(1, 1), help="With a command: 1 for all GPUs, as nn.DataParallel."),
     click.option("--workers", metavar="N,N", help="With a command: worker counts.  [default: 1, 2, 4, …]"),
 )
 _OF_FILES = {
@@ -289,10 +285,7 @@ def _workers(script: ScriptOptions, command: ScriptCommand) -> list[int]:
     except EngineError as error:
         fail(str(error), EXIT_ENVIRONMENT)
     if command.single_process and not machine.gpus:
-        fail(
-            "--processes 1: no GPU here, and on CPUs nn.DataParallel does nothing; --workers 1 measures one worker",
-            EXIT_INPUT,
-        )
+        fail("--processes 1: no GPU here, and on CPUs nn.DataParallel does nothing", EXIT_INPUT)
     cores = min(usable_cores(len(machine.cores.siblings), machine.cores.budget), _MOST_CORES)
     devices = len(machine.gpus) or cores
     return worker_counts(min(devices, command.ranks or devices))
@@ -301,8 +294,8 @@ def _workers(script: ScriptOptions, command: ScriptCommand) -> list[int]:
 def _modes(script: ScriptOptions, command: ScriptCommand) -> list[Mode]:
     if command.single_process and not command.takes_batch and script.batch is None:
         fail(
-            "--processes 1: the process reads the batch of all GPUs: write {globalBatch} in the command, or state with "
-            "--batch what each of the most workers gets of a fixed one, with --modes strong",
+            "--processes 1: one process reads the batch of all GPUs: write {globalBatch} in the command, or state a "
+            "fixed one's part for each of the most workers with --batch and --modes strong",
             EXIT_INPUT,
         )
     if script.modes is None:

@@ -333,8 +333,7 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
             yield Problem(("spec", "runner"), spec.runner.value, violation)
     pods = spec.placement.pods_per_node
     if workload.one_process and pods > 1:
-        field = "singleProcess" if getattr(workload, "single_process", False) else "startsRanks"
-        kind = f"strategy {workload.resolved_strategy}" if workload.resolved_strategy else field
+        kind = f"strategy {workload.resolved_strategy}" if workload.resolved_strategy else "a single process"
         where = f"with {kind}, where one process drives every worker"
         yield Problem(("spec", "placement", "podsPerNode"), pods, unsupported(where, "1"))
 

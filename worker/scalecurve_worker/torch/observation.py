@@ -9,7 +9,7 @@ import hashlib
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -190,14 +190,13 @@ class TorchObserver(Observer):
         """Passes of the replica that had fewest, none where a device had none: each begins with a copy of the model."""
         passes = Counter(self._replicas)
         calls = min(passes.values()) if len(passes) >= len(parallel.device_ids) else 0
-        size = sum(parameter.nbytes for parameter in parallel.module.parameters())
-        method = "passes of nn.DataParallel's replicas"
-        return CommunicationSeen(calls=calls, bytes=calls * size, steps=self.steps, kinds=["replicate"], method=method)
+        size = sum(each.nbytes for each in parallel.module.parameters())
+        seen = {"calls": calls, "bytes": calls * size, "steps": self.steps, "kinds": ["replicate"]}
+        return CommunicationSeen.model_validate({**seen, "method": "passes of nn.DataParallel's replicas"})
 
     def _replica(self, _: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        tensors = (each for each in (*arguments, *keywords.values()) if isinstance(each, Tensor))
-        if (first := next(tensors, None)) is not None:
-            self._replicas.append(str(first.device))
+        tensors = [each for each in (*arguments, *keywords.values()) if isinstance(each, Tensor)]
+        self._replicas.extend(str(first.device) for first in tensors[:1])
 
     def _least_bytes(self, phase: "_Traffic") -> int | None:
         """What gradients take on their way in this phase; None where no update was seen, or other things are exchanged.
@@ -208,7 +207,8 @@ class TorchObserver(Observer):
         if not elements or not phase.updates or any(map(_exchanges_other, phase.kinds)):
             return None
         # DistributedDataParallel lists the hooks that it was handed; only those may send less than a bit.
-        hooked = any(getattr(module, "_comm_hooks", None) for module in _modules_of(self._model))
+        modules = self._model.modules() if self._model is not None else ()
+        hooked = any(getattr(module, "_comm_hooks", None) for module in modules)
         return round(phase.updates * (least_bytes(elements) if hooked else elements * LEAST_BITS / 8))
 
     def _called(self, call: CollectiveCall) -> None:
@@ -301,10 +301,6 @@ def _local(tensor: Tensor) -> Tensor:
         held: Tensor = to_local()
         return held
     return tensor if shard is None else shard
-
-
-def _modules_of(model: nn.Module | None) -> Iterable[nn.Module]:
-    return () if model is None else model.modules()
 
 
 def _gradient_elements(parameter: Tensor) -> int:

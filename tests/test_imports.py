@@ -17,10 +17,10 @@ from scalecurve.cli.verbs import CORE, verbs
 
 HEAVY = {"pandas", "numpy", "scipy", "torch", "kubernetes", "kopf", "matplotlib", "pyarrow", "pydantic", "rich", "yaml"}
 
-GROUPS = ("corpus", "network", "predict")
+GROUPS = ("corpus", "experiment", "network", "predict")
 # Quickstart is two runs and a report, each with its own function; doctor looks at this machine and makes no numbers;
 # probe only tells nodes apart.
-WITHOUT = ("demo", "quickstart", "doctor", "probe", "import", "corpus")  # a keyword of Python, and a package
+WITHOUT = ("demo", "quickstart", "doctor", "probe", "import", "experiment", "corpus")  # a keyword, groups, a package
 
 
 def loaded(program: str) -> set[str]:

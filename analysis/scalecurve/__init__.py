@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scalecurve.curves.explain import explain as explain
     from scalecurve.curves.progress import status as status
     from scalecurve.importing.import_bundle import import_bundle as import_bundle
+    from scalecurve.planning.from_manifest import experiment_from as experiment_from
     from scalecurve.planning.plan import plan as plan
     from scalecurve.reporting import report as report
     from scalecurve.timelines.expectations import expectations_of as expectations_of
@@ -39,6 +40,7 @@ _MODULES = {
     "cost": "scalecurve.curves.cost",
     "diagnose": "scalecurve.checks.diagnose",
     "explain": "scalecurve.curves.explain",
+    "experiment_from": "scalecurve.planning.from_manifest",
     "expectations_of": "scalecurve.timelines.expectations",
     "gate": "scalecurve.timelines.gate",
     "history": "scalecurve.timelines.timeline",

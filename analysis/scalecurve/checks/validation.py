@@ -179,6 +179,18 @@ def _read_overlay(file: Path) -> Document | Checked:
     return overlay or Checked(str(file), "", (), tuple(problems))
 
 
+def read_file(file: Path, text: str) -> tuple[str, Problem | None]:
+    """A file's text, up to the largest size of an experiment; or what it is in place of ``text``, which is expected."""
+    read = _read(file, text)
+    return (read, None) if isinstance(read, str) else ("", read.problems[0])
+
+
+def check_text(text: str, file: str) -> Checked:
+    """Check a text that is in no file yet."""
+    validated = validate_text(text, file)
+    return Checked(file, text, validated.experiments, validated.problems, validated.warnings)
+
+
 def _read(file: Path, text: str) -> str | Checked:
     """A file's text, up to the largest size of an experiment, or what it is instead of a text."""
     try:

@@ -32,6 +32,7 @@ class Verb(NamedTuple):
 CORE = {
     "validate": Verb("scalecurve.cli.validate", "Check experiment files, with a line for every error."),
     "plan": Verb("scalecurve.cli.plan", "Show the trials of an experiment, with time and cost."),
+    "experiment": Verb("scalecurve.cli.experiment", "Make an experiment of a job's manifest, such as an MPIJob."),
     "run": Verb("scalecurve.cli.run", "Run an experiment on this machine's GPUs or CPUs."),
     "demo": Verb("scalecurve.cli.demo", "Show a measurement on H200 GPUs and its report, in seconds."),
     "quickstart": Verb("scalecurve.cli.quickstart", "Run a first experiment on this machine and report on it."),

@@ -26,6 +26,7 @@ from scalecurve_api.programs.workload import DEFAULT_PROGRAM, PROGRAMS, Workload
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.text import did_you_mean, plain
 from scalecurve_api.validation.document import Document, read_documents
+from scalecurve_api.validation.foreign import foreign_problem
 from scalecurve_api.validation.overlay import lay_over
 from scalecurve_api.validation.redaction import secret_warnings
 from scalecurve_api.validation.repair import Repair
@@ -106,6 +107,8 @@ def validate_document(document: Document) -> tuple[ScalingExperiment | None, lis
             "a ScalingExperiment, which has both; pass an overlay beside its experiment with --overlay FILE"
         )
         return None, [_placed(Problem(("document",), got, both), document)]
+    if foreign := list(foreign_problem(document.value, document.file)):
+        return None, [_placed(problem, document) for problem in foreign]
     repair, wrong = Repair(document.value), list[Problem]()
     for _ in range(_MOST_ROUNDS):
         experiment, problems = _checked(replace(document, value=repair.value))

@@ -1,0 +1,266 @@
+"""What a job's container starts -> an experiment's workload: no launcher, and placeholders for its numbers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from scalecurve.planning.script_command import CommandError, ScriptCommand, parse_command
+from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.programs.workload import Launcher
+
+_SHELL = re.compile(r"(?:ba|da|a|z|k)?sh")
+_LAUNCHER = re.compile(
+    r"(?P<before>^|[;&|]\s*|\bexec\s+)(?P<words>(?:[^\s;&|]{0,200}/)?(?:torchrun|mpirun|mpiexec|deepspeed|accelerate\s+launch"
+    r"|python[\d.]*\s+-m\s+torch\.distributed\.(?:run|launch))\s[^;&|\n]*)",
+    re.MULTILINE,
+)
+_SHELL_ONLY = re.compile(r"[$`;&|<>*?()\n]")
+_SETTING = re.compile(r"\s*(?:set\s+[-+]\S+.*|#.*|)")
+_NODES = ("nnodes", "num-nodes", "num-machines", "node-rank", "machine-rank")
+_RANKS = ("nproc-per-node", "num-processes", "num-gpus")
+_SUBSTITUTED = re.compile(r"\$\([^()\n]*(?:\([^()\n]*\)?[^()\n]*\)?)?\)|`[^`\n]*`")
+"""What the shell puts in place of a command or a sum, to two levels of parentheses."""
+_WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])+""")
+_COMPUTED = re.compile("[$\ue000]")
+_HOSTS = {
+    "hostfile": 1, "machinefile": 1, "H": 1, "host": 1, "N": 1, "npernode": 1, "ppn": 1, "prefix": 1, "wdir": 1,
+    "gmca": 2, "display-map": 0, "merge-stderr-to-stdout": 0, "output-filename": 1, "timeout": 1, "verbose": 0,
+}  # fmt: skip
+"""Options of mpirun that say where ranks run, or what is printed -> words that follow each."""
+_ONE_WORD = ("np", "n", "c", "x", "bind-to", "map-by", "rank-by")
+_BENCHMARK = re.compile(r"(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|sendrecv)_perf(?:_mpi)?")
+_COLLECTIVES = {
+    "all_reduce": Collective.all_reduce,
+    "all_gather": Collective.all_gather,
+    "reduce_scatter": Collective.reduce_scatter,
+    "alltoall": Collective.all_to_all,
+    "broadcast": Collective.broadcast,
+    "sendrecv": Collective.send_recv,
+}
+_TYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16"}
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
+_SIZES = {
+    "b": "minBytes", "minbytes": "minBytes", "e": "maxBytes", "maxbytes": "maxBytes", "f": "factor",
+    "stepfactor": "factor", "n": "iterations", "iters": "iterations", "w": "warmup", "warmup_iters": "warmup",
+}  # fmt: skip
+_BRACED = re.compile(r"(?<![${])\{([A-Za-z_][\w.]*(?:/\d+)?)\}(?!\})")
+_OPTION = (
+    r"(?P<option>(?<![\w-])-{{0,2}}(?:[\w-]{{1,64}}\.){{0,8}}(?:{names}))(?:=|[\0 ]+)"
+    r"(?P<number>\d{{1,9}})(?![\w.])"
+)
+_PER_WORKER = re.compile(
+    _OPTION.format(
+        names=r"(?:per[-_]device[-_]train|micro|local|device|per[-_]gpu|train)?[-_]?batch(?:[-_]size)?"
+        r"(?:[-_]per[-_](?:gpu|device))?|bs"
+    )
+)
+_GLOBAL = re.compile(_OPTION.format(names=r"(?:global|total)[-_]batch(?:[-_]size)?"))
+_COUNTS = {
+    "nodes": re.compile(_OPTION.format(names=r"nnodes|num[-_]nodes")),
+    "workersPerNode": re.compile(
+        _OPTION.format(names=r"(?:n|num[-_])?gpus(?:[-_]per[-_]node)?|n?proc[-_]per[-_]node|devices")
+    ),
+    "workers": re.compile(_OPTION.format(names=r"world[-_]size|num[-_]workers[-_]total")),
+}
+
+
+@dataclass
+class Started:
+    """The fields of ``spec.workload`` that the command makes, and what a person must know of them."""
+
+    workload: dict[str, Any]
+    env: dict[str, str] = field(default_factory=dict)
+    ranks: int | None = None
+    """All ranks, or those of a node, as the launcher was told."""
+    batch: dict[str, int] = field(default_factory=dict)
+    """``perWorker`` or ``global``, where an option of the command was taken for it."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_benchmark(self) -> bool:
+        return str(self.workload["program"]) != "custom"
+
+
+def started(words: Sequence[str], launcher: Launcher) -> Started:
+    """What a container's command and args start; ``launcher`` starts the ranks where the command names none.
+
+    Raises:
+        CommandError: there is no command, or its launcher has an option that no experiment can carry.
+    """
+    if not words:
+        raise CommandError(
+            "the container states no command, and its image is not looked into: state it in the manifest"
+        )
+    at = _script_at(words)
+    if at is None:
+        return _started(_parsed(list(words), launcher))
+    script = re.sub(r"\\\n\s*", "", words[at]).strip()
+    lines = [line for line in script.splitlines() if not _SETTING.fullmatch(line)]
+    plain = lines[0].strip().removeprefix("exec ") if len(lines) == 1 else ""
+    if plain and not _SHELL_ONLY.search(plain):
+        return _started(_parsed(_split(plain), launcher))
+    return _in_shell(list(words[:at]), script, launcher)
+
+
+def with_placeholders(program: Started, numbers: Mapping[str, int]) -> Started:
+    """The same with placeholders where an option has one of ``numbers``, by placeholder."""
+    if program.is_benchmark:
+        return program
+    text = "\0".join(program.workload["command"])
+    for name, pattern, key in (("globalBatch", _GLOBAL, "global"), ("batchPerWorker", _PER_WORKER, "perWorker")):
+        match = pattern.search(text)
+        if match and int(match["number"]) and not program.batch:
+            program.batch[key] = int(match["number"])
+            text = _put(text, match, name, program)
+    for name, pattern in _COUNTS.items():
+        for match in reversed(list(pattern.finditer(text))):
+            if int(match["number"]) == numbers[name] and numbers["workers"] > 1:
+                text = _put(text, match, name, program)
+    program.workload["command"] = text.split("\0")
+    return program
+
+
+def _put(text: str, match: re.Match[str], name: str, program: Started) -> str:
+    program.notes.append(f"{match['option']} {match['number']} of the command is {{{name}}} now; is it that?")
+    return f"{text[: match.start('number')]}{{{name}}}{text[match.end('number') :]}"
+
+
+def _script_at(words: Sequence[str]) -> int | None:
+    """Which of the words is the text that a shell is told to run."""
+    if not _SHELL.fullmatch(words[0].rpartition("/")[2]):
+        return None
+    told = False
+    for at, word in enumerate(words[1:], start=1):
+        if not word.startswith(("-", "+")):
+            return at if told else None
+        told |= bool(re.fullmatch(r"-[a-z]*c[a-z]*", word))
+    return None
+
+
+def _in_shell(shell: list[str], script: str, launcher: Launcher) -> Started:
+    """The script with its launcher taken out of it."""
+    inside: list[str] = []
+
+    def hidden(match: re.Match[str]) -> str:
+        inside.append(match[0])
+        return f"\ue000{len(inside) - 1}\ue001"
+
+    def shown(text: str) -> str:
+        return re.sub("\ue000(\\d+)\ue001", lambda match: inside[int(match[1])], text)
+
+    masked = _SUBSTITUTED.sub(hidden, script.replace("\ue000", ""))
+    match = _LAUNCHER.search(masked)
+    if match is None:
+        program = Started(_custom([*shell, _literal(script)], launcher))
+        program.notes.append(
+            "the shell script runs once for each worker; if it starts ranks itself, take that out of it"
+        )
+        return program
+    parsed = _parsed(_quoted_words(match["words"]), launcher)
+    if not _BENCHMARK.fullmatch(parsed.words[0].rpartition("/")[2]):
+        begin = "" if match["before"].endswith("exec ") else "exec "
+        before, after = (_literal(masked[: match.start("words")]), _literal(masked[match.end("words") :]))
+        text = shown(f"{before}{begin}{' '.join(parsed.words)}{after}")
+        parsed = replace(parsed, words=(*shell, text))
+    env = {name: "".join(_split(text)) for name, text in parsed.env.items() if not _COMPUTED.search(text)}
+    left = [f"{name}={text}" for name, text in parsed.env.items() if name not in env]
+    return _started(replace(parsed, env=env, dropped=tuple(map(shown, [*parsed.dropped, *left]))))
+
+
+def _quoted_words(text: str) -> list[str]:
+    """The words of a line with their quotes, for a shell that reads them again."""
+    words = _WORD.findall(text)
+    if len(_split(text)) != len(words):
+        raise CommandError("the command cannot be read: its quotes are not closed")
+    return words
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise CommandError(f"the command cannot be read: {error}") from None
+
+
+def _parsed(words: list[str], launcher: Launcher) -> ScriptCommand:
+    escaped = [_literal(word) for word in _without_hosts(words)]
+    program = parse_command(escaped)
+    if program.launcher is Launcher.processes:
+        return replace(program, launcher=launcher)
+    return program
+
+
+def _literal(text: str) -> str:
+    """Braces that are the command's own, as placeholders are escaped."""
+    return _BRACED.sub(r"{{\1}}", text)
+
+
+def _without_hosts(words: list[str]) -> list[str]:
+    """The words without the launcher's options about nodes, which the experiment varies."""
+    base = words[0].rpartition("/")[2]
+    rest, kept = words[1:], [words[0]]
+    if base in ("mpirun", "mpiexec"):
+        while rest and rest[0].startswith("-"):
+            name = rest[0].lstrip("-")
+            taken = 1 + _HOSTS.get(name, {"mca": 2}.get(name, int(name in _ONE_WORD)))
+            kept += [] if name in _HOSTS else rest[:taken]
+            rest = rest[taken:]
+        return kept + rest
+    while rest and not rest[0].endswith(".py"):
+        name, equals, value = rest[0].lstrip("-").partition("=")
+        name = name.replace("_", "-") if rest[0].startswith("-") else ""
+        value = value if equals else "".join(rest[1:2])
+        if name in _NODES or (name in _RANKS and not value.isalnum()):
+            rest = rest[1 if equals else 2 :]
+        else:
+            kept.append(rest.pop(0))
+    return kept + rest
+
+
+def _custom(command: list[str], launcher: Launcher) -> dict[str, Any]:
+    return {"program": "custom", "command": command, "launcher": launcher.value}
+
+
+def _started(parsed: ScriptCommand) -> Started:
+    benchmark = _BENCHMARK.fullmatch(parsed.words[0].rpartition("/")[2])
+    if benchmark:
+        program = _benchmark(_COLLECTIVES[benchmark[1]], parsed.words[1:])
+        program.notes.insert(0, f"{benchmark[0]} is program {program.workload['program']}, in ScaleCurve's own image")
+    else:
+        program = Started(_custom(list(parsed.words), parsed.launcher))
+    program.env, program.ranks = dict(parsed.env), parsed.ranks
+    if parsed.dropped:
+        program.notes.append(f"the launcher's {', '.join(parsed.dropped)} has no effect here and is left out")
+    return program
+
+
+def _benchmark(collective: Collective, words: Sequence[str]) -> Started:
+    """The program that times what a program of nccl-tests times, at its sizes."""
+    sizes: dict[str, Any] = {}
+    left: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.lstrip("-").partition("=")
+        if not equals and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        if (key := _SIZES.get(name)) and (number := _bytes(value)) is not None:
+            sizes[key] = number
+        elif name in ("d", "datatype") and value in _TYPES:
+            sizes["dtype"] = _TYPES[value]
+        elif name not in ("g", "ngpus", "t", "nthreads"):
+            left.append(f"{word} {value}".strip() if not equals else word)
+    if collective is Collective.all_reduce:
+        workload: dict[str, Any] = {"program": "allreduce", "sizes": sizes}
+    else:
+        workload = {"program": "collectives", "collectives": [collective.value], "sizes": sizes}
+    return Started(workload, notes=[f"left out of the benchmark's options: {', '.join(left)}"] if left else [])
+
+
+def _bytes(text: str) -> int | None:
+    match = re.fullmatch(r"(\d{1,15})([KMG]?)(?:i?B)?", text.upper())
+    return int(match[1]) << _UNITS[match[2]] if match else None

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from scalecurve.bundle.packed import is_packed
 from scalecurve.checks.pod_fields import with_pod_fields
 from scalecurve_api.files import read_within
-from scalecurve_api.problem import Description, Problem, expected, malformed, printable, shorten
+from scalecurve_api.problem import Description, Problem, ProblemCode, expected, malformed, printable, shorten
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation.document import MAX_BYTES, Document, read_documents, write_documents
 from scalecurve_api.validation.fits import too_large
@@ -134,6 +134,11 @@ def well_formed(
         return None if refused else ScalingExperiment.model_validate(merged.value)
     except ValidationError:
         return None
+
+
+def lacks_data_alone(problems: Sequence[Problem]) -> bool:
+    """Whether all that is wrong is that no folder of data is named, which matters where data is read."""
+    return bool(problems) and all(each.path == _PATH and each.code is ProblemCode.required for each in problems)
 
 
 def problem_table(checked: Iterable[Checked]) -> Table:

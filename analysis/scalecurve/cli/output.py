@@ -195,12 +195,19 @@ def progress_bar(
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def load_experiment(file: Path, overlays: Sequence[Path] = ()) -> tuple[ScalingExperiment, str]:
-    """The one experiment of a file with overlays, and its text; prints all problems and exits if it is invalid."""
-    from scalecurve.checks.validation import validate
+def load_experiment(
+    file: Path, overlays: Sequence[Path] = (), *, reads_data: bool = True
+) -> tuple[ScalingExperiment, str]:
+    """The one experiment of a file with overlays, and its text; prints all problems and exits if it is invalid.
+
+    Unless it ``reads_data``, the place of the data may be missing.
+    """
+    from scalecurve.checks.validation import lacks_data_alone, validate, well_formed
 
     checked = validate([file], overlays)
     problems = [problem for result in checked for problem in result.problems]
+    if not reads_data and lacks_data_alone(problems) and (experiment := well_formed(file, overlays)):
+        return experiment, checked[0].text
     for problem in problems:
         click.echo(str(problem), err=True)
     if problems:

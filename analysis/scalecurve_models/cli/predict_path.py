@@ -182,7 +182,7 @@ def _predict_experiment(
     from scalecurve.hardware.devices import devices
     from scalecurve_models.paleo.a_priori import predict_experiment
 
-    experiment, _ = load_experiment(path, overlays)
+    experiment, _ = load_experiment(path, overlays, reads_data=False)
     if (cost := price.of_all(str(path))) is not None:
         spec = experiment.spec.model_copy(update={"cost": merged(cost, experiment.spec.cost)})
         experiment = experiment.model_copy(update={"spec": spec})
@@ -285,7 +285,7 @@ def _predict_projection(
     from scalecurve_models.projection.projection import project
     from scalecurve_models.projection.tables import exchange_table, projection_table
 
-    experiment, text = load_experiment(path, overlays)
+    experiment, text = load_experiment(path, overlays, reads_data=False)
     bundles = open_all(options.measured)
     node_link = find_link(options.node_link) if options.node_link else None
     links = links_of(bundles, find_link(link) if link else None, node_link)

@@ -8,7 +8,7 @@ from pydantic import Field
 from scalecurve_api.model import Count, Described, FilePath, Natural, Real, Whole
 from scalecurve_api.problem import Violation, expected, forbidden, only_with, unsupported
 from scalecurve_api.programs.labels import Pictures, TrainingLabels
-from scalecurve_api.programs.model_catalog import reads_tokens, smallest_image
+from scalecurve_api.programs.model_catalog import reads_images, reads_tokens, smallest_image
 
 
 class DataSource(StrEnum):
@@ -26,10 +26,30 @@ class DataSource(StrEnum):
         return self not in (DataSource.synthetic, DataSource.digits)
 
     @property
+    def wanted(self) -> str:
+        """What a run reads from ``data.path``, where it is to be had, and its digest."""
+        return _WANTED.get(self, f"the folder that holds {self.value}")
+
+    @property
     def of_images(self) -> bool:
         return self not in (DataSource.synthetic, DataSource.tokens)
 
 
+_FASHION = "https://github.com/zalandoresearch/fashion-mnist/tree/master/data/fashion"
+_WANTED = {
+    DataSource.cifar10: (
+        "the folder that holds cifar-10-batches-py, unpacked from https://www.cs.toronto.edu/~kriz/"
+        "cifar-10-python.tar.gz (SHA-256 6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce)"
+    ),
+    DataSource.fashion_mnist: (
+        f"the folder that holds the four files of {_FASHION}: train-images-idx3-ubyte.gz "
+        "(MD5 8d4fb7e6c68d591d4c3dfef9ec88bf0d), train-labels-idx1-ubyte.gz (25c81989df183df01b3e8a0aad5dffbe), "
+        "t10k-images-idx3-ubyte.gz (bef4ecab320f06d8554ea6380940ec79) and t10k-labels-idx1-ubyte.gz "
+        "(bb300cfdad3c16e7a12a480ee83cd310)"
+    ),
+    DataSource.image_folder: "a folder of your own with train/<class>/<image> and val/<class>/<image>",
+    DataSource.tokens: "a file of token numbers of your own, or a folder of them",
+}
 _OWN_SHAPE = {
     DataSource.digits: (1, 8, 8),
     DataSource.fashion_mnist: (1, 28, 28),
@@ -111,6 +131,8 @@ class TrainingData(Data):
     def size_problems(self, model: str) -> Iterator[tuple[str, Violation]]:
         """Images that are too small for the layers of the model."""
         least, shape = smallest_image(model), self.known_shape
+        if self.shape is not None and len(self.shape) != 3 and reads_images(model):
+            yield "shape", expected(f"[channels, height, width] for model {model}, such as [3, 224, 224]")
         if shape is not None and len(shape) == 3 and min(shape[1:]) < least:
             side = f"at least {least}x{least} for model {model}"
             at_source = "source", expected(f"images of {side}; set data.shape")

@@ -141,6 +141,14 @@ def reads_tokens(name: str) -> bool | None:
         return None
 
 
+def reads_images(name: str) -> bool:
+    """Whether a model of the catalog takes images, with channels, height and width."""
+    try:
+        return name in MODELS and len(MODELS.get(name).shape) == 3
+    except RegistryError:
+        return False
+
+
 def smallest_image(name: str) -> int:
     """Least height and width of an image that a model's layers allow; 1 for one that is unknown or takes no images."""
     try:

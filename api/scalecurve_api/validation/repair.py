@@ -11,11 +11,21 @@ from typing import Any
 
 from scalecurve_api.problem import Path, Problem, ProblemCode
 
-_DECIDING = (("spec", "workload", "program"), ("spec", "workload", "strategy"))
+_MODEL = ("spec", "workload", "model")
+_DECIDING = (("spec", "workload", "program"), ("spec", "workload", "strategy"), _MODEL)
 """Fields that say what the rest of the workload may be."""
 _MATRIX, _EXCLUDE = ("spec", "matrix"), ("spec", "exclude")
 _OF_WORKLOAD = (("spec", "workload"), _MATRIX)
 _NAME = ("metadata", "name")
+_ANY: dict[Path, Any] = {
+    ("apiVersion",): "scalecurve.dev/v1alpha1",
+    ("kind",): "ScalingExperiment",
+    ("metadata",): {"name": "x"},
+    _NAME: "x",
+    ("spec", "workload", "command"): ["x"],
+}
+"""Required fields on which nothing else depends."""
+_NEEDED = (("spec", "scaling"), ("spec", "workload"))
 _SURE = 0.8
 """A name this much like the suggested one is taken for it; a mere guess is not judged as if it had been typed."""
 _HARMLESS = (ProblemCode.unknown, ProblemCode.forbidden)
@@ -35,10 +45,16 @@ class Repair:
         self._renamed: dict[Path, str] = {}
         self._kept: dict[Path, list[int]] = {}
 
-    def apply(self, problems: Sequence[Problem]) -> None:
-        """Repair what is wrong; ``problems`` have paths of the value as it is now."""
+    def apply(self, problems: Sequence[Problem], *, of_shape: bool) -> None:
+        """Repair what is wrong; ``problems`` have paths of the value as it is now.
+
+        ``of_shape``: a field that is missing leaves no experiment at all, so what lacks it goes, too.
+        """
         for problem in sorted(problems, key=_order, reverse=True):
             parent = _at(self.value, problem.path[:-1])
+            if of_shape and problem.code is ProblemCode.required:
+                self._complete(problem.path)
+                continue
             last = problem.path[-1] if problem.path else ""
             if isinstance(parent, list) and isinstance(last, int) and last < len(parent):
                 self._repair_item(parent, last, problem)
@@ -64,7 +80,8 @@ class Repair:
 
     def _repair_field(self, parent: dict[str, Any], name: str, problem: Problem) -> None:
         near, outer = problem.suggestion, problem.path[:-1]
-        if near and problem.code is ProblemCode.unknown and _ratio(name, near) < _SURE:
+        typed = name if problem.code is ProblemCode.unknown else str(parent[name]) if problem.path == _MODEL else ""
+        if near and typed and _ratio(typed, near) < _SURE:
             near = None
         if problem.code is ProblemCode.unknown and near and near not in parent and outer != _MATRIX:
             parent[near] = parent.pop(name)
@@ -77,6 +94,23 @@ class Repair:
             del parent[name]
             harmless = problem.code in _HARMLESS and outer[:2] != _EXCLUDE
             self._dropped += [] if harmless else [self.original(problem.path)]
+
+    def _complete(self, path: Path) -> None:
+        outer, name = path[:-1], path[-1] if path else ""
+        parent = _at(self.value, outer)
+        if not isinstance(parent, dict) or name in parent:
+            return
+        if path in _ANY:
+            parent[name] = copy.deepcopy(_ANY[path])
+            self._dropped.append(path)
+        elif len(outer) > 1 and outer not in _NEEDED:
+            above, last = _at(self.value, outer[:-1]), outer[-1]
+            self._dropped.append(self.original(outer))
+            if isinstance(above, dict):
+                del above[last]
+            elif isinstance(last, int):
+                kept = self._kept.setdefault(outer[:-1], list(range(len(above))))
+                del above[last], kept[last]
 
     def _repair_item(self, parent: list[Any], index: int, problem: Problem) -> None:
         kept = self._kept.setdefault(problem.path[:-1], list(range(len(parent))))

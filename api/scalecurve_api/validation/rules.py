@@ -4,14 +4,11 @@ Everything wrong is reported at once, before a device is taken.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from scalecurve_api.contract import places
-from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import RESERVED, AxisError, axis_names, known_axis, open_axes, resolve, same_value
 from scalecurve_api.planning.combinations import Entangled
-from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
-from scalecurve_api.planning.runner_choice import misfits
+from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, layouts_of
 from scalecurve_api.problem import (
     NOTHING,
     Description,
@@ -28,21 +25,25 @@ from scalecurve_api.problem import (
 )
 from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.model_catalog import MODELS, models_of
-from scalecurve_api.programs.workload import Workload
-from scalecurve_api.registry import RegistryError
-from scalecurve_api.spec import placeholders
 from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.pod_options import MAX_NODES, Nesting
-from scalecurve_api.spec.scaling import Batch, Mode
+from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.secrets import is_plain, secret_name
-from scalecurve_api.spec.trial import Point
-from scalecurve_api.text import count, did_you_mean, few, spell_value
+from scalecurve_api.text import did_you_mean, few, spell_value
 from scalecurve_api.validation.fits import too_large
 from scalecurve_api.validation.ladder import ladder_problems
 from scalecurve_api.validation.pod_template import template_problems
+from scalecurve_api.validation.points import point_problems
 
 _ENV = "env."
+_OF_POINTS: tuple[Path, ...] = (
+    ("spec", "scaling", "workers"),
+    ("spec", "scaling", "batch", "ladder"),
+    ("spec", "placement"),
+    ("spec", "matrix"),
+    ("spec", "exclude"),
+)
+"""What is wrong there leaves no points to judge."""
 
 
 def check(experiment: ScalingExperiment) -> list[Problem]:
@@ -60,21 +61,27 @@ def check(experiment: ScalingExperiment) -> list[Problem]:
         _exclude_names,
         _report,
     )
-    if problems := [problem for rule in single_field for problem in rule(spec)]:
+    problems = [problem for rule in single_field for problem in rule(spec)]
+    if any(problem.path[: len(part)] == part for problem in problems for part in _OF_POINTS):
         return problems
+    if refused := _too_many_or_none(spec):
+        return [*problems, refused]
+    broken = list({repr(problem): problem for problem in (*problems, *point_problems(spec))}.values())
+    return broken or list(too_large(spec, spec.resources.device_memory_gb))
+
+
+def _too_many_or_none(spec: ExperimentSpec) -> Problem | None:
     try:
         trials = count_trials(spec, MAX_TRIALS // spec.measure.sessions.count) * spec.measure.sessions.count
     except Entangled as error:
-        return [Problem(("spec", "exclude"), Description(error), expected("fewer rules, or rules over fewer axes"))]
+        return Problem(("spec", "exclude"), Description(error), expected("fewer rules, or rules over fewer axes"))
     if trials > MAX_TRIALS:
         fewer = expected(f"at most {MAX_TRIALS} trials; make an axis shorter, or exclude combinations")
-        return [Problem(("spec",), Description(f"more than {MAX_TRIALS} trials"), fewer)]
+        return Problem(("spec",), Description(f"more than {MAX_TRIALS} trials"), fewer)
     if not trials:
-        return [
-            Problem(("spec", "exclude"), Description("rules that exclude every trial"), expected("at least one trial"))
-        ]
-    broken = list({repr(problem): problem for problem in _points(spec)}.values())
-    return broken or list(too_large(spec, spec.resources.device_memory_gb))
+        excluded = Description("rules that exclude every trial")
+        return Problem(("spec", "exclude"), excluded, expected("at least one trial"))
+    return None
 
 
 def _scaling(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -239,123 +246,3 @@ def _exclude_names(spec: ExperimentSpec) -> Iterator[Problem]:
                 values = [spell_value(other) for other in axes[name]]
                 near = did_you_mean(spell_value(value), values[:60])
                 yield Problem((*path, name), value, expected(f"a value of that axis: {few(values, 60)}", near))
-
-
-def _points(spec: ExperimentSpec) -> Iterator[Problem]:
-    resolved: dict[str, tuple[Workload, Batch]] = {}
-    for point in expand_points(spec):
-        key = canonical_json(dict(point.axes))
-        if key not in resolved:
-            try:
-                resolved[key] = resolve(spec.workload, spec.scaling.batch, point.axes)
-            except AxisError as error:
-                yield Problem(("spec", "matrix", error.name), error.value, expected(error.expected))
-                return
-            yield from _workload(spec, resolved[key][0])
-        workload, batch = resolved[key]
-        for problem in workload.problems(point.workers, point.nodes):
-            if problem.path[2] != "parameterServer" or len(problem.path) > 3 or "strategy" not in spec.matrix:
-                yield replace(problem, path=_in_matrix(spec, problem.path))
-        if spec.measure.trace is not None and (workload.reported or not workload.traceable):
-            traced = forbidden(f"torch's profiler sees no steps of program {workload.program}")
-            yield Problem(("spec", "measure", "trace"), spec.measure.trace.wire(), traced)
-        if spec.measure.accuracy is not None:
-            yield from workload.accuracy_problems(spec.measure.accuracy, point.workers)
-        if workload.takes_batch:
-            yield from _divides(workload, batch, point)
-        samples = spec.measure.epoch_samples
-        if samples is not None and point.global_batch is not None and samples < point.global_batch:
-            least = expected(f"at least {point.global_batch}, the global batch at {count(point.workers, 'worker')}")
-            yield Problem(("spec", "measure", "epochSamples"), samples, least)
-
-
-def _divides(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem]:
-    accumulation = workload.gradient_accumulation
-    if workload.layout is not None:
-        yield from _divides_groups(workload, batch, point)
-        return
-    if point.mode is Mode.weak:
-        if batch.per_worker is not None and batch.per_worker % accumulation:
-            multiple = expected(f"a multiple of {accumulation}, {_parts(workload)}")
-            yield Problem(_batch_path(point, "perWorker"), batch.per_worker, multiple)
-        return
-    parts = point.workers * accumulation
-    total = batch.global_
-    if total is None or total % parts == 0:
-        return
-    near = one_of(sorted({max(parts, total // parts * parts), (total // parts + 1) * parts}))
-    divisor = count(point.workers, "worker") + (f" x {accumulation} {_parts(workload)}" if accumulation > 1 else "")
-    multiple = expected(f"a multiple of {parts} for strong scaling to {divisor}, such as {near}")
-    yield Problem(_batch_path(point, "global"), total, multiple)
-
-
-def _parts(workload: Workload) -> str:
-    """What divides the batch of a worker."""
-    if isinstance(workload, CustomWorkload):
-        return f"parts of {{batchPerWorker/{workload.gradient_accumulation}}}"
-    return "gradientAccumulation"
-
-
-def _divides_groups(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem]:
-    """The global batch, of both modes, divides into data-parallel groups, and each group's into its parts."""
-    degrees, total = point.parallelism, point.global_batch
-    if degrees is None or total is None or workload.layout is None:
-        return
-    stated = workload.layout.micro_batches if degrees.pipeline > 1 else None
-    parts = (stated or 1) * workload.gradient_accumulation
-    if total % (degrees.data * parts) == 0:
-        return
-    groups = f"{count(degrees.data, 'data-parallel group')} at {count(point.workers, 'worker')}"
-    divisor = groups + (f" x {parts} micro-batches" if parts > 1 else "")
-    field, value = ("global", total) if point.mode is Mode.strong else ("perWorker", batch.per_worker)
-    multiple = expected(f"a global batch that is a multiple of {degrees.data * parts}, not {total}: {divisor}")
-    yield Problem(_batch_path(point, field), value, multiple)
-
-
-def _batch_path(point: Point, name: str) -> Path:
-    axis = f"batch.{name}"
-    if point.rung is not None and name == "perWorker":
-        return ("spec", "scaling", "batch", "ladder")
-    return ("spec", "matrix", axis) if axis in point.axes else ("spec", "scaling", "batch", name)
-
-
-def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
-    data = workload.data
-    yield from _model(spec, workload)
-    if isinstance(workload, CustomWorkload):
-        for problem in placeholders.problems(workload, spec.matrix):
-            yield replace(problem, path=_in_matrix(spec, problem.path))
-    if data.source.on_disk and data.path is None and workload.runs:
-        path = _in_matrix(spec, ("spec", "workload", "data", "path"))
-        yield Problem(path, NOTHING, required(f"the folder that holds {data.source.value}"))
-    if spec.runner is not None:
-        for violation in misfits(workload, spec.runner.job_kind):
-            yield Problem(("spec", "runner"), spec.runner.value, violation)
-    pods = spec.placement.pods_per_node
-    if workload.one_process and pods > 1:
-        kind = f"strategy {workload.resolved_strategy}" if workload.resolved_strategy else "a single process"
-        where = f"with {kind}, where one process drives every worker"
-        yield Problem(("spec", "placement", "podsPerNode"), pods, unsupported(where, "1"))
-
-
-def _model(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
-    framework, name = workload.model_framework, workload.model
-    path = _in_matrix(spec, ("spec", "workload", "model"))
-    if framework is None:
-        return
-    try:
-        if name in MODELS and getattr(MODELS.get(name), framework):
-            return
-    except RegistryError as error:
-        yield Problem(path, name, expected(f"a model of the catalog: {error}"))
-        return
-    models = models_of(framework)
-    near = did_you_mean(name, models)
-    listed = "" if near else f": {few(models, 60)}"
-    yield Problem(path, name, expected(f"a model of program {workload.program}{listed}", near))
-
-
-def _in_matrix(spec: ExperimentSpec, path: Path) -> Path:
-    """The axis that sets the field at ``path`` under ``spec.workload``, or the field itself."""
-    axis = ".".join(map(str, path[2:]))
-    return ("spec", "matrix", axis) if axis in spec.matrix else path

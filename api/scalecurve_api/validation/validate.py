@@ -1,5 +1,6 @@
 """YAML text -> experiments, or every problem at once, with its line and what is allowed."""
 
+import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -117,9 +118,10 @@ def validate_document(document: Document) -> tuple[ScalingExperiment | None, lis
         placed = [_placed(replace(problem, path=repair.original(problem.path)), document) for problem in problems]
         new = [problem for problem in placed if problem not in wrong and not repair.explains(problem.path)]
         wrong += new
-        if not new:
+        before = copy.deepcopy(repair.value)
+        repair.apply(problems, of_shape=experiment is None)
+        if repair.value == before:
             break
-        repair.apply(problems)
     return None, sorted(wrong, key=lambda problem: (problem.file != document.file, problem.file, problem.line or 0))
 
 

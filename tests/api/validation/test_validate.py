@@ -78,7 +78,7 @@ def test_what_is_no_mapping(text: str, given: object) -> None:
         ({"sclaing": {}}, "spec.sclaing", {}, "Unknown", "scaling"),
         ({"workload/modle": "vgg16"}, "spec.workload.modle", "vgg16", "Unknown", "model"),
         ({"measure/warmUpSteps": 1}, "spec.measure.warmUpSteps", 1, "Unknown", "warmupSteps"),
-        ({"workload/data/shpae": [1]}, "spec.workload.data.shpae", [1], "Unknown", "shape"),
+        ({"workload/data/shpae": [3, 32, 32]}, "spec.workload.data.shpae", [3, 32, 32], "Unknown", "shape"),
         ({"workload/strategy": "fdsp"}, "spec.workload.strategy", "fdsp", "Invalid", "fsdp"),
         ({"workload/program": "pytorch"}, "spec.workload.program", "pytorch", "Invalid", "torch"),
         ({"workload/precision": "BF16"}, "spec.workload.precision", "BF16", "Invalid", "bf16"),

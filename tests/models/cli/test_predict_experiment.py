@@ -199,3 +199,19 @@ def _throughput(of: ScalingExperiment, model: str) -> dict[tuple[str, int], floa
     (table,) = predict_experiment(of, K80, [1, 2])
     rows = [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.rows]
     return {(row["series"], row["workers"]): row["throughput"] for row in rows if row["model"] == model}
+
+
+@pytest.mark.parametrize(
+    ("source", "model"), [("cifar10", "resnet20_cifar"), ("fashion-mnist", "resnet18"), ("image-folder", "resnet50")]
+)
+def test_a_prediction_reads_no_data(tmp_path: Path, source: str, model: str):
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "apiVersion: scalecurve.dev/v1alpha1\nkind: ScalingExperiment\nmetadata: {name: x}\n"
+        "spec:\n  scaling: {modes: [weak], workers: [1, 2], batch: {perWorker: 8}}\n"
+        f"  workload: {{program: torch, model: {model}, data: {{source: {source}}}}}\n"
+    )
+    result = run(path, "--device", "H200", "--link", "nvlink4")
+    assert (result.exit_code, result.stderr) == (0, "")
+    path.write_text(path.read_text().replace("perWorker: 8", "perWorker: 0"))
+    assert "data.path" in run(path, "--device", "H200").stderr

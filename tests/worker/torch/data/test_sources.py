@@ -114,7 +114,7 @@ def test_a_closed_loader_says_so() -> None:
             {"source": "synthetic", "shape": (3, 4), "classes": 5, "options": DataOptions(kind="tokens")},
             "synthetic: shape [3, 4]: tokens have [length]",
         ),
-        ({"source": "cifar10"}, "cifar10: path: expected the folder of the data set"),
+        ({"source": "cifar10"}, "cifar10: path: expected the folder that holds cifar-10-batches-py, unpacked from"),
         ({"source": "cifar10", "path": "/nowhere"}, "cifar10: path /nowhere: no such folder"),
     ],
 )

@@ -101,7 +101,7 @@ PIXELS = np.zeros((4, 3072), np.uint8)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "test_batch: no such file; cifar-10-batches-py holds data_batch_1 to data_batch_5 and test_batch"),
+        (None, "test_batch: no such file; expected the folder that holds cifar-10-batches-py"),
         (b"", "is not a readable CIFAR-10 batch: EOFError"),
         (b"not a pickle", "is not a readable CIFAR-10 batch"),
         (python2_batch(PIXELS, [1, 2, 3, 4])[:-200], "is not a readable CIFAR-10 batch"),

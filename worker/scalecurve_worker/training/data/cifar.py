@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalecurve_api.programs.data import DataSource
 from scalecurve_worker.training.data.images import DataError, ImageArrays, Split
 
 FOLDER = "cifar-10-batches-py"
@@ -46,7 +47,7 @@ def read_cifar10(path: Path, split: Split) -> ImageArrays:
 
 def _read_batch(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     if not file.is_file():
-        raise DataError(f"{file}: no such file; {FOLDER} holds data_batch_1 to data_batch_5 and test_batch")
+        raise DataError(f"{file}: no such file; expected {DataSource.cifar10.wanted}")
     try:
         content = _Reader(io.BytesIO(file.read_bytes())).load()
     except Exception as error:  # the interpreter of a damaged pickle may run into anything

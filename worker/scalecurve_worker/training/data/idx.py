@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from scalecurve_api.programs.data import DataSource
 from scalecurve_worker.training.data.images import DataError, ImageArrays, Split
 
+_WANTED = DataSource.fashion_mnist.wanted
 UNSIGNED_BYTE = 8
 LARGEST = 1 << 30  # bytes that are looked at; Fashion-MNIST has 47 million
 FOLDERS = ("FashionMNIST/raw", "raw", ".")
@@ -53,7 +55,7 @@ def _find(path: Path, name: str) -> Path:
             file = path / folder / (name + ending)
             if file.is_file():
                 return file
-    raise DataError(f"{path}: no {name} or {name}.gz here, in raw or in FashionMNIST/raw")
+    raise DataError(f"{path}: no {name} or {name}.gz here, in raw or in FashionMNIST/raw; expected {_WANTED}")
 
 
 def read_idx(file: Path, *, dimensions: int) -> NDArray[np.uint8]:

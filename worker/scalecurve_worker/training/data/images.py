@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from scalecurve_api.programs.data import DataSource
+
 Split = Literal["train", "val"]
 FolderSplit = Literal["train", "val", "test"]
 
@@ -36,10 +38,11 @@ class ImageArrays:
 
 def existing_folder(source: str, path: Path | None) -> Path:
     """The folder of a set; a DataError where none is named or there."""
+    wanted = DataSource(source).wanted
     if path is None:
-        raise DataError(f"{source}: path: expected the folder of the data set")
+        raise DataError(f"{source}: path: expected {wanted}")
     if not path.is_dir():
-        raise DataError(f"{source}: path {path}: no such folder")
+        raise DataError(f"{source}: path {path}: no such folder; expected {wanted}")
     return path
 
 

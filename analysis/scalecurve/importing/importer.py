@@ -45,6 +45,8 @@ IMPORTERS: Registry[Importer] = Registry(
         "tensorboard": f"{_MODULES}.tensorboard:IMPORTER",
         "nccl-tests": f"{_MODULES}.nccl_tests:IMPORTER",
         "mllog": f"{_MODULES}.mllog:IMPORTER",
+        "ramble": f"{_MODULES}.ramble:IMPORTER",
+        "reframe": f"{_MODULES}.reframe:IMPORTER",
         "superbench": f"{_MODULES}.superbench:IMPORTER",
         "torchtitan": f"{_MODULES}.training_log:TORCHTITAN",
         "megatron": f"{_MODULES}.training_log:MEGATRON",

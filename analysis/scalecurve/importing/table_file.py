@@ -17,17 +17,17 @@ from scalecurve.importing.text_file import read_text
 from scalecurve_api.text import count as counted
 
 Rows = Iterator[tuple[str, dict[str, str]]]
-_QUANTITIES = ("throughput", "step_time", "time", "speedup")
+QUANTITIES = ("throughput", "step_time", "time", "speedup")
 
 
 def read_csv(path: Path, statements: Statements) -> list[Reading]:
     """Readings of a CSV file; raises SourceError with the row and the column that is wrong."""
-    return _readings(path, csv_rows(path), statements)
+    return readings_of_rows(path, csv_rows(path), statements)
 
 
 def read_json(path: Path, statements: Statements) -> list[Reading]:
     """Readings of a JSON file; raises SourceError with the entry and the key that is wrong."""
-    return _readings(path, _json_rows(path), statements)
+    return readings_of_rows(path, _json_rows(path), statements)
 
 
 def units_of(path: Path, statements: Statements) -> list[str]:
@@ -37,13 +37,14 @@ def units_of(path: Path, statements: Statements) -> list[str]:
     return [f"{each.header}: {each.spelled}" for each in meant.values() if each and each.spelled]
 
 
-def _readings(path: Path, rows: Rows, statements: Statements) -> list[Reading]:
+def readings_of_rows(path: Path, rows: Rows, statements: Statements) -> list[Reading]:
+    """Readings of rows of named cells, wherever they stand; raises SourceError with the place that is wrong."""
     table = list(rows)
     if not table:
         raise SourceError(f"{path}: has no row")
     meant = meanings(dict.fromkeys(header for _, row in table for header in row), path.name, statements)
     ordered = any(each and each.name in ORDERS for each in meant.values())
-    results = {each.name for each in meant.values() if each and each.name in _QUANTITIES}
+    results = {each.name for each in meant.values() if each and each.name in QUANTITIES}
     read = []
     for place, row in table:
         fields, cells = _cells(place, row, meant)
@@ -101,7 +102,7 @@ def _measured(
     reading: Reading, cells: Mapping[str, str], fields: Mapping[str, Meaning], place: str, ordered: bool
 ) -> tuple[Unit, Stretch]:
     """The one number of a row that is its result, as work in seconds."""
-    name = next((name for name in _QUANTITIES if name in fields), None)
+    name = next((name for name in QUANTITIES if name in fields), None)
     if name is None:
         raise SourceError(
             f"{place}: has no result; expected throughput (as images/s), step_time (as step_time_ms), time or speedup"

@@ -24,12 +24,6 @@ _KINDS = (
         "a trace (Chrome's or Kineto's format)",
         f"traces of others are not imported; take its steps' times, and {_TABLE}",
     ),
-    _Kind(re.compile(r"^DLLL \{", re.MULTILINE), "a log of DLLogger", f"it is not imported; {_TABLE}"),
-    _Kind(
-        re.compile(r'\A\s*\{(?s:.{0,20000}?)"log_history"\s*:'),
-        "a trainer_state.json of Transformers",
-        f"it is not imported; its last entry has train_samples_per_second of the complete run: {_TABLE}",
-    ),
     _Kind(
         re.compile(r"^kind:\s*[\"']?(?:MPIJob|PyTorchJob|TFJob|TrainJob|JobSet|Job|Pod|RayJob)\b", re.MULTILINE),
         "a manifest for Kubernetes, and no result",

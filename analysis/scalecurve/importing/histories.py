@@ -31,7 +31,7 @@ def _of_run(file: str, rows: Sequence[Row], several: bool) -> list[Reading]:
     if len(set(times)) == 1:
         return [reading for _, reading in rows]
     reading = replace(first, place=f"{file}, from {first.place.rpartition(', ')[2]}" if several else file)
-    steps = _steps([cells for cells, _ in rows])
+    steps = steps_of([cells for cells, _ in rows])
     runs, notes = runs_of([_entry(row, step) for row, step in zip(rows, steps, strict=True)], file)
     return readings_of(reading, runs, notes)
 
@@ -46,7 +46,7 @@ def _entry(row: Row, step: int | None) -> StepLine:
     return StepLine(place, step, stretch.seconds, work=stretch.work, process=process)
 
 
-def _steps(rows: Sequence[Mapping[str, str]]) -> list[int | None]:
+def steps_of(rows: Sequence[Mapping[str, str]]) -> list[int | None]:
     """The step of every row: as it stands there, over all epochs, or else its number since the start."""
     steps: list[int | None] = []
     done, before, epoch_before = 0, None, None

@@ -28,8 +28,6 @@ TRACES = (
         ),
         ('{"status": "error", "data": null}', "is an answer of Prometheus"),
         *((json.dumps(trace), "is a trace (Chrome's or Kineto's format)") for trace in TRACES),
-        ('DLLL {"timestamp": "1", "type": "LOG", "step": [1], "data": {"ips": 7}}', "is a log of DLLogger"),
-        (json.dumps({"best_metric": None, "log_history": [{"loss": 1}]}), "is a trainer_state.json of Transformers"),
         (
             "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\n",
             "is a manifest for Kubernetes, and no result: import what",

@@ -1,12 +1,12 @@
 """Columns of tables by their names: which field a header means, and in which unit it is. No unit is guessed."""
 
-import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scalecurve.importing.numbers import CLOCKS, SECONDS, WRITTEN, duration, number
 from scalecurve.importing.reading import Reading, SourceError, Unit
 from scalecurve.importing.run_lines import StepLine
 from scalecurve_api.text import did_you_mean, few
@@ -15,34 +15,17 @@ _WORK = {
     Unit.samples: "samples|sample|images|image|imgs|img|examples|example|sequences|sequence|seqs|seq|items",
     Unit.tokens: "tokens|token|toks|tok",
 }
-_SECONDS = {
-    "s": 1.0,
-    "sec": 1.0,
-    "secs": 1.0,
-    "second": 1.0,
-    "seconds": 1.0,
-    "ms": 1e-3,
-    "msec": 1e-3,
-    "milliseconds": 1e-3,
-    "us": 1e-6,
-    "usec": 1e-6,
-    "microseconds": 1e-6,
-    "min": 60.0,
-    "mins": 60.0,
-    "minutes": 60.0,
-    "h": 3600.0,
-    "hours": 3600.0,
-}
-_CLOCKS = {"mm_ss": 2, "m_ss": 2, "min_s": 2, "hh_mm_ss": 3, "h_mm_ss": 3}  # parts between colons, the last in seconds
-_UNIT = "|".join([*_CLOCKS, *sorted(_SECONDS, key=len, reverse=True)])
+_UNIT = "|".join([*CLOCKS, *sorted(SECONDS, key=len, reverse=True)])
 _EACH = {"gpu": "worker", "worker": "worker", "device": "worker", "accelerator": "worker", "rank": "worker"}
 _PER = "|".join([*_EACH, "node", "host"])
 _STEP = "step|iteration|iter|batch"
+_FLOPS = r"(?:[a-z]+_)*?(?:t|tera)(?:flops|flop_s|flops_s|flop_per_s|flops_per_s|flop_per_second)"
 _PATTERNS = (
     *(
         (rf"(?:[a-z]+_)*?(?:{words})_(?:per_)?(?:s|sec|secs|second)(?:_(?:per_)?({_PER}))?", "throughput", unit.value)
         for unit, words in _WORK.items()
     ),
+    (rf"{_FLOPS}(?:_(?:per_)?({_PER}))?", "throughput", Unit.teraflop.value),
     (rf"(?:avg_|mean_|median_|train_)?(?:{_STEP})(?:_time|_timing|_duration)?_(?:in_)?({_UNIT})", "step_time", ""),
     (rf"({_UNIT})_(?:per_)?(?:{_STEP})", "step_time", ""),
     (rf"time_per_(?:{_STEP})_({_UNIT})", "step_time", ""),
@@ -54,6 +37,7 @@ _NAMES = {
     "workers": "workers worker gpus gpu_count num_gpus n_gpus ngpus accelerators devices ranks world_size nproc np "
     "processes n",
     "nodes": "nodes num_nodes n_nodes nnodes hosts machines",
+    "layout": "layout",
     "workers_per_node": "workers_per_node gpus_per_node devices_per_node ppn",
     "speedup": "speedup speed_up scaling_factor",
     "samples": "samples images examples dataset_size dataset_samples",
@@ -73,7 +57,7 @@ _NAMES = {
     "repetitions": "repetitions repeats n_repetitions",
     "currency": "currency",
     "mode": "mode scaling",
-    "model": "model",
+    "model": "model model_size parameters_billion number_of_parameters_billion",
     "device": "device gpu gpu_type gpu_name device_name accelerator hardware",
     "network": "network interconnect fabric",
     "precision": "precision dtype",
@@ -86,20 +70,23 @@ _BARE = {
     "speed": ("throughput", "samples/s or tokens/s, or per worker: samples/s/worker"),
     "step_time": ("step_time", "s, ms or us"),
     "iteration_time": ("step_time", "s, ms or us"),
-    "time": ("time", "s, min, h, mm:ss or h:mm:ss"),
-    "duration": ("time", "s, min, h, mm:ss or h:mm:ss"),
+    "time": ("time", "s, min, h, d, mm:ss or h:mm:ss"),
+    "duration": ("time", "s, min, h, d, mm:ss or h:mm:ss"),
+    "training_time": ("time", "s, min, h, d, mm:ss or h:mm:ss"),
+    "runtime": ("time", "s, min, h, d, mm:ss or h:mm:ss"),
     "price": ("price", "per_worker_hour or per_node_hour"),
 }
 _UNITS = {
     "throughput": ("samples/s", "tokens/s", "images/s", "samples/s/worker", "tokens/s/worker", "images/s/worker"),
-    "step_time": tuple(_SECONDS),
-    "time": (*_SECONDS, "mm:ss", "h:mm:ss"),
+    "step_time": tuple(SECONDS),
+    "time": (*SECONDS, "mm:ss", "h:mm:ss"),
     "price": ("per_worker_hour", "per_node_hour"),
 }
 """Field → units that a misspelled one is compared with."""
 _FIELDS = {name: known for known, names in _NAMES.items() for name in names.split()}
 FACTORS = ("device", "network", "precision", "framework", "strategy")
-IGNORED = ("note", "notes", "comment", "comments", "source")
+IGNORED = ("note", "notes", "comment", "comments", "source", "efficiency", "scaling_efficiency", "parallel_efficiency")
+"""Columns that say nothing of a run, or what is worked out of others."""
 FIELDS = (*_NAMES, "throughput", "step_time", "time", "price")
 """Every field that a column or ``--set`` may state."""
 
@@ -140,9 +127,9 @@ class Meaning:
         if self.name == "throughput":
             return f"{self.unit}/s" + (f" of one {self.per}" if self.per else " over all workers")
         if self.parts:
-            return "h:mm:ss" if self.parts == 3 else "mm:ss"
+            return {3: "h:mm:ss", 2: "mm:ss"}.get(self.parts, "as written, such as 2d 3h")
         if self.name in ("step_time", "time"):
-            return next(name for name, scale in _SECONDS.items() if scale == self.scale)
+            return next(name for name, scale in SECONDS.items() if scale == self.scale)
         return f"per {self.per} and hour" if self.name == "price" else ""
 
 
@@ -210,6 +197,12 @@ def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
     unit = statements.units.get(header) or statements.units.get(plain)
     if unit is not None:
         plain = _with_unit(plain, unit)
+    elif re.fullmatch(_FLOPS, plain):
+        raise ColumnError(
+            file, f"{header!r} of one worker or of all", f"--unit {shlex.quote(header)}=TFLOP/s/worker",
+            f"column {header!r} may be of one worker or of all; add --unit {shlex.quote(f'{header}=TFLOP/s/worker')} "
+            f"or --unit {shlex.quote(f'{header}=TFLOP/s')}",
+        )  # fmt: skip
     if plain in _FIELDS:
         return Meaning(_FIELDS[plain], header)
     for pattern, name, work in _PATTERNS:
@@ -240,32 +233,14 @@ def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
     )  # fmt: skip
 
 
-def number(text: str, place: str, *, zero: bool = False) -> float:
-    """A finite positive number; raises SourceError with the place."""
-    try:
-        value = float(text.strip().rstrip("x×").strip())
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
-        hint = (
-            "; write thousands without a separator" if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", text.strip()) else ""
-        )
-        raise SourceError(f"{place}: got {text!r}, expected a positive number{hint}")
-    return value
-
-
-def whole(text: str, place: str) -> int:
-    """A positive whole number; raises SourceError with the place."""
-    value = number(text, place)
-    if value != int(value):
-        raise SourceError(f"{place}: got {text!r}, expected a positive whole number")
-    return int(value)
-
-
 def seconds(text: str, meant: Meaning, place: str) -> float:
     """A duration in the column's unit, in seconds; raises SourceError with the place."""
     if not meant.parts:
         return number(text, place) * meant.scale
+    if meant.parts == WRITTEN:
+        if (total := duration(text)) is None:
+            raise SourceError(f"{place}: got {text!r}, expected a duration such as 2d 3h")
+        return total
     pieces = text.strip().split(":")
     if len(pieces) != meant.parts:
         raise SourceError(f"{place}: got {text!r}, expected {meant.spelled}")
@@ -302,9 +277,9 @@ def _measured(name: str, header: str, detail: str, work: str) -> Meaning:
         return Meaning(name, header, per=_EACH.get(detail, "node") if detail else "", unit=work)
     if name == "price":
         return Meaning(name, header, per=_EACH.get(detail, "node"))
-    if detail in _CLOCKS:
-        return Meaning(name, header, parts=_CLOCKS[detail])
-    return Meaning(name, header, scale=_SECONDS[detail])
+    if detail in CLOCKS:
+        return Meaning(name, header, parts=CLOCKS[detail])
+    return Meaning(name, header, scale=SECONDS[detail])
 
 
 def _with_unit(plain: str, unit: str) -> str:
@@ -314,6 +289,8 @@ def _with_unit(plain: str, unit: str) -> str:
     """
     known, allowed = _BARE.get(plain, (plain, ""))
     suffix = _normalized(unit)
+    if re.fullmatch(_FLOPS, plain) and re.match(_FLOPS, suffix):
+        return suffix
     named = suffix if known in ("throughput", "price") else f"{known}_{suffix}"
     if allowed and not any(name == known and re.fullmatch(pattern, named) for pattern, name, _ in _PATTERNS):
         near = did_you_mean(unit, _UNITS[known])

@@ -79,7 +79,7 @@ def _trees(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
 def _lines(trees: Sequence[tuple[int, str, dict[str, Any]]]) -> Iterator[_Line]:
     for number, process, tree in trees:
         step = tree.get("step")
-        parts = step if isinstance(step, list) else [step]
+        parts: list[Any] = step if isinstance(step, list) else [step]
         if not isinstance(tree.get("data"), dict) or not all(isinstance(part, int) for part in parts):
             continue
         yield _Line(number, process, tuple(parts), tree["data"])

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from scalecurve.importing.columns import number
+from scalecurve.importing.numbers import number
 from scalecurve.importing.reading import Reading
 from scalecurve.importing.run_lines import StepLine, runs_of
 from scalecurve.importing.series import readings_of

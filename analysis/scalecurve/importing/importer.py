@@ -56,6 +56,8 @@ IMPORTERS: Registry[Importer] = Registry(
         "nemo": f"{_MODULES}.training_log:NEMO",
         "maxtext": f"{_MODULES}.training_log:MAXTEXT",
         "pattern": f"{_MODULES}.pattern_log:IMPORTER",  # of tools of the library, or by the user's own
+        "scaling-table": f"{_MODULES}.own_table:IMPORTER",
+        "markdown": f"{_MODULES}.markdown_table:IMPORTER",
         "json": f"{_MODULES}.table_file:JSON",
         "csv": f"{_MODULES}.table_file:CSV",
     },

@@ -17,9 +17,11 @@ from scalecurve.importing.run_lines import StepLine, runs_of
 from scalecurve.importing.series import readings_of
 from scalecurve.importing.stated import stated
 from scalecurve.importing.text_file import read_text
+from scalecurve.render import formatting
 
 _TOKENS = "tokens and times are differences between lines: its throughput is a mean since the start"
 _STEPS = "times are differences between lines"
+_SURE, _LONG_S = 1.1, 30.0  # whole seconds are far less than a tenth of so long
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class _Line:
     step: int
     at_s: float
     tokens: float | None
+    rate: float | None = None
 
 
 def recognized(path: Path, head: str) -> bool:
@@ -52,7 +55,17 @@ def read(path: Path, statements: Statements) -> list[Reading]:
         raise SourceError(f"{path}: has no two lines with a second between them")
     runs, notes = runs_of(entries, str(path))
     unit, note = (Unit.tokens, _TOKENS) if counted else (Unit.samples, _STEPS)
-    return readings_of(replace(reading, unit=unit, notes=(*reading.notes, note)), runs, notes)
+    own = [note, *_contradiction(lines[-1])]
+    return readings_of(replace(reading, unit=unit, notes=(*reading.notes, *own)), runs, notes)
+
+
+def _contradiction(line: _Line) -> list[str]:
+    """What to know of a log whose throughput is not its tokens by its time, as of a resumed run or another version."""
+    mean = (line.tokens or 0.0) / line.at_s if line.at_s else 0.0
+    if not line.rate or not mean or line.at_s < _LONG_S or 1 / _SURE < mean / line.rate < _SURE:
+        return []
+    said = formatting.number(line.rate)
+    return [f"its last throughput is {said} tokens/s, and its tokens by its time are {formatting.number(mean)}"]
 
 
 def _lines(path: Path) -> Iterator[_Line]:
@@ -63,16 +76,19 @@ def _lines(path: Path) -> Iterator[_Line]:
         except (ValueError, KeyError, TypeError):
             continue  # cut off by a kill, or a line of an evaluation
         if isinstance(step, int) and ("loss" in tree or "throughput" in tree):
-            yield _Line(number, step, at_s, _tokens(tree, at_s))
+            yield _Line(number, step, at_s, _tokens(tree, at_s), _count(tree.get("throughput")))
 
 
 def _tokens(tree: dict[str, Any], at_s: float) -> float | None:
     """Tokens since the start of the run."""
-    for name, scale in (("total_tokens", 1.0), ("throughput", at_s)):
-        value = tree.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
-            return value * scale
-    return None
+    total, rate = _count(tree.get("total_tokens")), _count(tree.get("throughput"))
+    return total if total is not None or rate is None else rate * at_s
+
+
+def _count(value: object) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
+        return None
+    return float(value)
 
 
 def _entries(lines: Sequence[_Line], batch: int | None) -> list[StepLine]:

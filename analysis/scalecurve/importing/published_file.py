@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from scalecurve.importing.columns import Statements, meaning, number, whole
+from scalecurve.importing.columns import Statements, meaning
+from scalecurve.importing.numbers import number, whole
 from scalecurve.importing.reading import SourceError
 from scalecurve.importing.table_file import csv_rows
 from scalecurve_api.text import count

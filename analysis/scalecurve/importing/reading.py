@@ -21,10 +21,11 @@ class OutOfRangeError(SourceError):
 
 
 class Unit(StrEnum):
-    """What throughput counts: samples, tokens, complete runs, or what the baseline does in a second (a speed-up)."""
+    """What throughput counts: samples, tokens, arithmetic, complete runs, or what the baseline does in a second."""
 
     samples = "samples"
     tokens = "tokens"
+    teraflop = "TFLOP"
     runs = "runs"
     baseline_seconds = "baseline-seconds"
 

@@ -1,8 +1,10 @@
 """The fields of a run that any source or ``--set`` may state, as text -> a reading without its numbers."""
 
+import re
 from collections.abc import Callable, Mapping
 
-from scalecurve.importing.columns import FACTORS, Meaning, number, whole
+from scalecurve.importing.columns import FACTORS, Meaning
+from scalecurve.importing.numbers import number, whole
 from scalecurve.importing.reading import Reading, SourceError, Value, WorkerPrice
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count
@@ -17,6 +19,8 @@ def stated(
 
     Raises SourceError for a field that is missing or is not what it should be.
     """
+    if "layout" in cells:
+        cells = _laid_out(cells, at("layout"))
     if "workers" not in cells and not {"nodes", "workers_per_node"} <= cells.keys():
         raise SourceError(f"{place}: states no worker count; add a column workers, or --set workers=N")
     nodes = whole(cells["nodes"], at("nodes")) if "nodes" in cells else None
@@ -29,6 +33,7 @@ def stated(
     if workers % (nodes or 1):
         raise SourceError(f"{at('nodes')}: {workers} workers do not spread evenly over {nodes} nodes")
     global_batch, share, arithmetic = _batches(cells, workers, at)
+    repetitions = cells.get("repetitions", "1")
     return Reading(
         place=place,
         workers=workers,
@@ -40,8 +45,19 @@ def stated(
         price=_price(cells, workers, nodes, at, price) if "price" in cells else None,
         model=cells.get("model"),
         factors={name: _value(text) for name, text in {**_known_factors(cells), **factors}.items()},
-        notes=(*arithmetic, *([f"mean of {cells['repetitions']} repetitions"] if "repetitions" in cells else [])),
+        notes=(*arithmetic, *([f"mean of {repetitions} repetitions"] if repetitions != "1" else [])),
     )
+
+
+def _laid_out(cells: Mapping[str, str], place: str) -> dict[str, str]:
+    """The fields with the nodes and the workers on each that a layout such as ``2x8`` says."""
+    match = re.fullmatch(r"(\d{1,7})\s*[x×*]\s*(\d{1,7})(?:\s*GPUs?)?", cells["layout"].strip(), re.IGNORECASE)
+    if match is None:
+        raise SourceError(f"{place}: got {cells['layout']!r}, expected nodes x workers on each, such as 2x8")
+    for name, count_of in (("nodes", match[1]), ("workers_per_node", match[2])):
+        if name in cells and not _same(cells[name], count_of):
+            raise SourceError(f"{place}: {cells['layout']} is not {name} {cells[name]}")
+    return {**cells, "nodes": match[1], "workers_per_node": match[2]}
 
 
 def agreed(facts: Mapping[str, str], written: Mapping[str, str], place: str) -> dict[str, str]:

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.columns import Meaning, Statements, copies, meanings, number, seconds
+from scalecurve.importing.columns import Meaning, Statements, copies, meanings, seconds
 from scalecurve.importing.foreign import is_json, named
 from scalecurve.importing.histories import ORDERS, histories
 from scalecurve.importing.importer import Importer
+from scalecurve.importing.numbers import number
 from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
 from scalecurve.importing.stated import agreed, stated, tokens_a_step
+from scalecurve.importing.table_kinds import prepared, with_growing_models
 from scalecurve.importing.text_file import read_text
 from scalecurve_api.text import count as counted
 
@@ -33,27 +35,30 @@ def read_json(path: Path, statements: Statements) -> list[Reading]:
 def units_of(path: Path, statements: Statements) -> list[str]:
     """How the columns with a unit are read, for the summary of an import."""
     rows = _json_rows(path) if is_json(read_text(path)) else csv_rows(path)
-    meant = meanings(dict.fromkeys(header for _, row in rows for header in row), path.name, statements)
+    table = prepared(list(rows), statements)
+    meant = meanings(dict.fromkeys(header for _, row in table.rows for header in row), path.name, table.statements)
     return [f"{each.header}: {each.spelled}" for each in meant.values() if each and each.spelled]
 
 
 def readings_of_rows(path: Path, rows: Rows, statements: Statements) -> list[Reading]:
     """Readings of rows of named cells, wherever they stand; raises SourceError with the place that is wrong."""
-    table = list(rows)
-    if not table:
-        raise SourceError(f"{path}: has no row")
-    meant = meanings(dict.fromkeys(header for _, row in table for header in row), path.name, statements)
-    ordered = any(each and each.name in ORDERS for each in meant.values())
+    table = prepared(list(rows), statements)
+    statements = table.statements
+    if not table.rows:
+        raise SourceError(f"{path}: has no row{''.join(f'; {note}' for note in table.notes[1:])}")
+    meant = meanings(dict.fromkeys(header for _, row in table.rows for header in row), path.name, statements)
+    ordered = table.may_be_history and any(each and each.name in ORDERS for each in meant.values())
     results = {each.name for each in meant.values() if each and each.name in QUANTITIES}
     read = []
-    for place, row in table:
+    for place, row in table.rows:
         fields, cells = _cells(place, row, meant)
         if ordered and results and results.isdisjoint(cells):
             continue  # a row of an evaluation, or of other metrics
         read.append((cells, _reading(place, cells, fields, statements, ordered)))
     if not read:
         raise SourceError(f"{path}: has no row with a result")
-    return histories(path.name, read) if ordered else [reading for _, reading in read]
+    readings = histories(path.name, read) if ordered else with_growing_models([reading for _, reading in read])
+    return [replace(reading, notes=(*reading.notes, *table.notes)) for reading in readings]
 
 
 def _cells(

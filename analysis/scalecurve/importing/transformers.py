@@ -17,7 +17,7 @@ from scalecurve.importing.text_file import read_text
 
 _RATE, _TIME = "train_samples_per_second", "train_runtime"
 _NOTE = (
-    "mean over the whole run, first steps and evaluations included; of a resumed run it counts the steps before, too"
+    "mean over the complete run, first steps and evaluations included; of a resumed run it counts the steps before, too"
 )
 _SURE = 1e-3
 
@@ -43,7 +43,8 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     steps = tree.get("global_step") or end.get("step")
     if not steps and isinstance(per_second := end.get("train_steps_per_second"), int | float):
         steps = round(per_second * seconds)
-    batch = _batch(rate * seconds, steps) if isinstance(steps, int) and steps > 0 else None
+    steps = steps if isinstance(steps, int) and steps > 0 else 0
+    batch = _batch(rate * seconds, steps) if steps else None
     facts = agreed(statements.facts, {"global_batch": str(batch)} if batch else {}, path.name)
     reading = stated(facts, path.name, lambda field: f"{path.name}, --set {field}", {})
     stretch = Stretch(batch * steps, batch * steps / rate, steps) if batch else Stretch(rate * seconds, seconds)

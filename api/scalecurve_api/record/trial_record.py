@@ -107,9 +107,9 @@ class Summary(Model):
     samples: Int64 = Field(description="Samples in the timed windows.")
     wall_s: float = Field(description="Seconds of the timed windows.")
     throughput: float = Field(description="Samples per second over all workers.")
-    sample_unit: Literal["samples", "tokens", "runs", "baseline-seconds"] = Field(
+    sample_unit: Literal["samples", "tokens", "TFLOP", "runs", "baseline-seconds"] = Field(
         default="samples",
-        description="What a sample is; of imported numbers also a complete run, or what the baseline does in a second.",
+        description="What a sample is; of imported numbers also 1e12 operations, a run, or the baseline's second.",
     )
     step: StepTimes | None = Field(default=None, description="Times of the timed steps.")
     exposed: Exposed | None = Field(default=None, description="Exposed communication.")

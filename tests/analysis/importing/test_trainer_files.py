@@ -94,7 +94,7 @@ def test_transformers(tmp_path: Path, history: bool) -> None:
         text = trainer(rate, 64 * workers * 100 / rate, history=history)
         name, (reading,) = read(tmp_path / "file.json", text, workers=str(workers))
         assert (name, reading.throughput, reading.global_batch) == ("transformers", pytest.approx(rate), 64 * workers)
-        assert reading.notes[0].startswith("mean over the whole run, first steps and evaluations included")
+        assert reading.notes[0].startswith("mean over the complete run, first steps and evaluations included")
         readings.append(reading)
     assert {record.trial.point.mode.value for record in compose("x", readings).records} == {"weak"}
 
@@ -141,3 +141,10 @@ def test_llamafactory_resumed_and_without_tokens(tmp_path: Path) -> None:
         read(tmp_path / "log.jsonl", plain, workers="2")
     _, (reading,) = read(tmp_path / "log.jsonl", plain, workers="2", global_batch="64")
     assert reading.throughput == pytest.approx(32)
+
+
+def test_llamafactory_that_contradicts_itself_is_said(tmp_path: Path) -> None:
+    lines = [factory(at, rate=900.0, tokens=at * 25_000, time=clock(10 * at)) for at in range(1, 21)]
+    _, (reading,) = read(tmp_path / "log.jsonl", "\n".join(lines), workers="8")
+    assert reading.throughput == pytest.approx(2500)
+    assert "its last throughput is 900 tokens/s, and its tokens by its time are 2,500" in reading.notes

@@ -192,7 +192,10 @@ def _table(composed: Composed) -> Table:
                 Column("unit", "Per second"),
                 lambda record: record.summary.sample_unit if record.summary and record.throughput else None,
             ),
-            (Column("sizes", "Message sizes", "count"), lambda record: len(record.allreduce) or None),
+            (
+                Column("sizes", "Message sizes", "count"),
+                lambda record: len(record.allreduce) + len(record.collectives) or None,
+            ),
             (Column("source", "Source"), lambda record: record.source),
             (Column("note", "Note"), lambda record: record.message or None),
         ),

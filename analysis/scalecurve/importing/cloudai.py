@@ -98,7 +98,7 @@ def _nccl(path: Path, statements: Statements) -> Reading:
     if not measured:
         raise SourceError(f"{path}: has no row with a time")
     refuse_other_collectives(printed, reading.workers, str(path))
-    return replace(reading, allreduce=tuple(measured), factors={})
+    return replace(reading, allreduce=tuple(measured), backend="nccl", factors={})
 
 
 def _table(path: Path) -> Sequence[dict[str, str]]:

@@ -1,12 +1,14 @@
-"""One row of an all-reduce benchmark, by nccl-tests' conventions, whatever tool wrote it down."""
+"""Rows of a benchmark of collectives, by nccl-tests' conventions, whatever tool wrote them down."""
 
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from scalecurve.importing.printed_lines import PrintedLine
 from scalecurve.importing.reading import Reading, SourceError, Value
-from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
 from scalecurve_api.text import count, few
 
 _SURE_GB_S = 1.0  # bandwidths are printed with two decimals: ratios of smaller ones say little
@@ -45,17 +47,59 @@ def allreduce_row(
     )
 
 
-def refuse_other_collectives(printed: Iterable[Printed], workers: int, place: str) -> None:
-    """Bus bandwidth is 2(n-1)/n of the algorithm's for an all-reduce alone.
+def collective_row(row: AllReduceRow, kind: Collective, tool: str, workers: int) -> CollectiveRow:
+    """The same time of any collective, whose bus bandwidth has a factor of its own."""
+    fields = {**row.model_dump(), "busbw": row.algbw * kind.bus_factor(workers)}
+    return CollectiveRow(**fields, collective=kind, tool=tool)
+
+
+def with_rows(reading: Reading, rows: Sequence[AllReduceRow], kind: Collective, tool: str) -> Reading:
+    """The reading with these rows, as all-reduces or as rows of another collective."""
+    if kind is Collective.all_reduce:
+        return replace(reading, allreduce=tuple(rows))
+    return replace(reading, collectives=tuple(collective_row(row, kind, tool, reading.workers) for row in rows))
+
+
+def of_several_kinds(readings: Sequence[Reading], tool: str = "nccl-tests") -> list[Reading]:
+    """Readings that are not all of all-reduces, in one form; those of the same processes are one run."""
+    merged: list[Reading] = []
+    for reading in readings:
+        own = [collective_row(row, Collective.all_reduce, tool, reading.workers) for row in reading.allreduce]
+        each = replace(reading, allreduce=(), collectives=(*own, *reading.collectives))
+        at = next((at for at, other in enumerate(merged) if _is_same_run(other, each)), None)
+        if at is None:
+            merged.append(each)
+            continue
+        places = ", ".join(dict.fromkeys([merged[at].place, each.place]))
+        notes = tuple(dict.fromkeys([*merged[at].notes, *each.notes]))
+        rows = (*merged[at].collectives, *each.collectives)
+        merged[at] = replace(merged[at], place=places, collectives=rows, notes=notes)
+    return merged
+
+
+def _is_same_run(first: Reading, second: Reading) -> bool:
+    """Whether two benchmarks are of the same processes but for what they do."""
+    if first.wrong or second.wrong or (first.workers, first.nodes) != (second.workers, second.nodes):
+        return False
+    if dict(first.factors) != dict(second.factors):
+        return False
+    return {row.collective for row in first.collectives}.isdisjoint(row.collective for row in second.collectives)
+
+
+def refuse_other_collectives(
+    printed: Iterable[Printed], workers: int, place: str, kind: Collective = Collective.all_reduce
+) -> None:
+    """Bus bandwidth is 2(n-1)/n of the algorithm's for an all-reduce alone, and has a factor for each other collective.
 
     Raises SourceError when the printed (algbw, busbw) have another ratio.
     """
-    ratios = [bus / alg for alg, bus in printed if alg >= _SURE_GB_S and bus > 0]
-    expected = 2 * (workers - 1) / workers
-    if ratios and workers > 1 and not math.isclose(sorted(ratios)[len(ratios) // 2], expected, rel_tol=_TOLERANCE):
+    ratios = sorted(bus / alg for alg, bus in printed if alg >= _SURE_GB_S and bus > 0)
+    expected = kind.bus_factor(workers)
+    if ratios and workers > 1 and not math.isclose(ratio := ratios[len(ratios) // 2], expected, rel_tol=_TOLERANCE):
+        article = "an" if kind.value[0] in "aeiou" else "a"
         raise SourceError(
-            f"{place}: busbw is {sorted(ratios)[len(ratios) // 2]:.3g} of algbw, and {expected:.3g} for an all-reduce "
-            f"over {count(workers, 'worker')}: only all-reduces are imported"
+            f"{place}: busbw is {ratio:.3g} of algbw, and {expected:.3g} for {article} {kind.value} over "
+            f"{count(workers, 'worker')}: it is another collective, or another number of workers"
         )
 
 
@@ -93,7 +137,11 @@ def refuse_one_rank(workers: int, place: str) -> None:
 def benchmark_of(kind: str, reading: Reading) -> dict[str, str]:
     """What must be the same in all tests of a curve: data type, operation, version and network, as far as stated."""
     element, _, operation = kind.partition(" ")
-    said = {"data type": element, "operation": operation, "NCCL version": reading.versions.get("nccl", "")}
+    said = {
+        "data type": element,
+        "operation": operation.replace("none", ""),
+        "NCCL version": reading.versions.get("nccl", ""),
+    }
     said["network"] = (reading.transport.network or "") if reading.transport and (reading.nodes or 1) > 1 else ""
     return {name: value for name, value in said.items() if value}
 

@@ -49,6 +49,8 @@ _NAMES = {
     "grad_accum_steps grad_acc_steps accumulate_grad_batches micro_batches num_microbatches",
     "tokens_per_worker": "tokens_per_worker tokens_per_device tokens_per_gpu tokens_per_rank",
     "tokens_per_step": "tokens_per_step tokens_per_iter tokens_per_iteration tokens_per_batch global_batch_tokens",
+    "bytes": "bytes message_bytes size_bytes bytes_per_message message_size_bytes size_b",
+    "collective": "collective",
     "repetition": "repetition rep repeat run run_id",
     "step": "step global_step iter iteration current_steps trainer_global_step train_global_step",
     "epoch": "epoch current_epoch train_epoch",

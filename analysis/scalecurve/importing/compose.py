@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from scalecurve.importing.collectives import of_several_kinds
 from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit, Value
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import AxisError
@@ -67,11 +68,13 @@ def compose(name: str, readings: Sequence[Reading]) -> Composed:
     """
     if not readings:
         raise SourceError("no run in the sources")
-    collective = {bool(reading.allreduce) for reading in readings}
+    collective = {reading.times_collectives for reading in readings}
     if len(collective) > 1:
-        raise SourceError("the sources have all-reduces and trainings; import them into a bundle each")
+        raise SourceError("the sources have collectives and trainings; import them into a bundle each")
     if collective == {True}:
         readings = _of_one_benchmark(readings)
+        if any(reading.collectives for reading in readings):
+            readings = of_several_kinds(readings)
     placed, constants = _placed(readings)
     counts: dict[tuple[str, int, int, str], int] = {}
     numbered, places = [], dict[object, str]()
@@ -140,7 +143,7 @@ def _modes(readings: Sequence[Reading], indices: Sequence[int]) -> list[tuple[in
     """The mode of each run of a curve: as stated, or by the batch that stays the same."""
     unstated = [reading for reading in readings if reading.mode is None]
     inferred = Mode.strong
-    if unstated and len({reading.workers for reading in unstated}) > 1 and not unstated[0].allreduce:
+    if unstated and len({reading.workers for reading in unstated}) > 1 and not unstated[0].times_collectives:
         shares, totals = ({getattr(r, name) for r in unstated} for name in ("batch_per_worker", "global_batch"))
         if None in shares:
             place = unstated[0].place
@@ -176,11 +179,15 @@ def _of_one_benchmark(readings: Sequence[Reading]) -> Sequence[Reading]:
 
 
 def _allreduce(readings: Sequence[Reading], constants: Mapping[str, Value]) -> dict[str, Any]:
-    sizes = [row.bytes for reading in readings for row in reading.allreduce]
-    iterations = max(row.iterations for reading in readings for row in reading.allreduce)
+    rows = [row for reading in readings for row in (*reading.allreduce, *reading.collectives)]
+    sizes, iterations = [row.bytes for row in rows], max(row.iterations for row in rows)
+    backends = {reading.backend for reading in readings}
+    backend = {"backend": backends.pop()} if len(backends) == 1 and None not in backends else {}
     measured: dict[str, Value] = {"minBytes": min(sizes), "maxBytes": max(sizes), "iterations": max(1, iterations)}
     measured |= {"dtype": constants["sizes.dtype"]} if "sizes.dtype" in constants else {}
-    return {"program": "allreduce", "backend": "nccl", "sizes": measured}
+    kinds = list(dict.fromkeys(row.collective.value for reading in readings for row in reading.collectives))
+    program = {"program": "collectives", "collectives": kinds} if kinds else {"program": "allreduce"}
+    return {**program, **backend, "sizes": measured}
 
 
 def _experiment(name: str, placed: Sequence[_Placed], workload: dict[str, Any], repetitions: int) -> ScalingExperiment:
@@ -258,14 +265,15 @@ def _record(trial: TrialSpec, reading: Reading) -> TrialRecord:
         origin=Origin.imported,
         source=reading.place,
         topology=list(reading.topology),
-        backend="nccl" if reading.allreduce else None,
+        backend=reading.backend,
         versions=dict(reading.versions),
         environment=dict(reading.environment),
         options={"datasetSamples": 1} if reading.unit is Unit.runs else {},
         windows=windows,
         allreduce=list(reading.allreduce),
+        collectives=list(reading.collectives),
         transports=[reading.transport] if reading.transport else [],
-        summary=summary if windows or reading.allreduce else None,
+        summary=summary if windows or reading.times_collectives else None,
     ).sealed()
 
 

@@ -44,6 +44,8 @@ IMPORTERS: Registry[Importer] = Registry(
         "cloudai": f"{_MODULES}.cloudai:IMPORTER",
         "tensorboard": f"{_MODULES}.tensorboard:IMPORTER",
         "nccl-tests": f"{_MODULES}.nccl_tests:IMPORTER",
+        "osu": f"{_MODULES}.message_sizes:OSU",
+        "ucc": f"{_MODULES}.message_sizes:UCC",
         "mllog": f"{_MODULES}.mllog:IMPORTER",
         "ramble": f"{_MODULES}.ramble:IMPORTER",
         "reframe": f"{_MODULES}.reframe:IMPORTER",

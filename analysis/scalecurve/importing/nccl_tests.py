@@ -1,6 +1,6 @@
 """What nccl-tests and rccl-tests print, and the report of ``-J`` (version 3 and before).
 
-Only all-reduces are imported: for other collectives busbw has another meaning.
+Each program times one collective, and prints its name since version 2.13. Without a name it must be an all-reduce.
 """
 
 import json
@@ -17,14 +17,17 @@ from scalecurve.importing.collectives import (
     refuse_lone_processes,
     refuse_one_rank,
     refuse_other_collectives,
+    with_rows,
     wrong_sums,
 )
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.importer import Importer
+from scalecurve.importing.iterations import of_iterations
 from scalecurve.importing.printed_lines import printed_lines, without_prefixes
 from scalecurve.importing.reading import Reading, SourceError
 from scalecurve.importing.stated import agreed, stated
 from scalecurve.importing.text_file import read_text
+from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.nccl_tests_output import printed_results
 from scalecurve_api.record.rank import RankTopology
@@ -33,6 +36,15 @@ from scalecurve_api.record.transport import network_of_nccl
 _DEVICE = re.compile(
     r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)"
 )
+_PROGRAMS = {
+    "all_reduce": Collective.all_reduce,
+    "all_gather": Collective.all_gather,
+    "reduce_scatter": Collective.reduce_scatter,
+    "alltoall": Collective.all_to_all,
+    "broadcast": Collective.broadcast,
+    "sendrecv": Collective.send_recv,
+}
+_PROGRAM = re.compile(r"\b(\w+)_perf\b")
 _MEAN = "nccl-tests states the mean over iterations: it stands for median, least and p95"
 _HIDDEN = "NCCL_"
 
@@ -52,7 +64,9 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     lines = printed_lines(text)
     refuse_lone_processes(lines, str(path))
     tests = list(_tests([line.text for line in lines]))
-    readings = [reading for test in tests for reading in _of_text(path, test, statements)]
+    started = {name for line in lines for name in _PROGRAM.findall(line.text)}
+    only = started.pop() if len(started) == 1 else ""
+    readings = [reading for test in tests for reading in _of_text(path, test, statements, only)]
     if not readings:
         raise SourceError(f"{path}: has no output of nccl-tests (no line '# nThread ... nGpus ...')")
     return readings
@@ -76,14 +90,14 @@ def _tests(lines: Sequence[str]) -> Iterator[list[str]]:
         yield part
 
 
-def _of_text(path: Path, lines: Sequence[str], statements: Statements) -> list[Reading]:
-    """A reading for every data type and operation of a test."""
+def _of_text(path: Path, lines: Sequence[str], statements: Statements, started: str) -> list[Reading]:
+    """A reading for every data type and operation of a test; ``started`` is the only program that the output names."""
     devices = [
         _topology(int(m[1]), int(m[2]), m[3], int(m[4]), m[5], m[6]) for m in map(_DEVICE.match, lines) if m is not None
     ]
     reading = _reading(path, devices, statements)
-    if lines[0].startswith("# Collective test starting:"):
-        _refuse_name(lines[0].rpartition(":")[2].strip(), path)
+    named = lines[0].rpartition(":")[2].strip() if lines[0].startswith("# Collective test starting:") else started
+    collective = _collective(named, path)
     iterations = next((int(m[1]) for line in lines if (m := re.search(r"\biters: (\d+)", line))), 1)
     rows: dict[str, list[AllReduceRow]] = {}
     printed: list[tuple[float, float]] = []
@@ -96,7 +110,7 @@ def _of_text(path: Path, lines: Sequence[str], statements: Statements) -> list[R
     log = "\n".join(lines)
     failed = re.search(r"^# Out of bounds values : \d+ FAILED", log, re.MULTILINE)
     reading = replace(reading, transport=network_of_nccl(log), versions=_versions(log))
-    return _finished(reading, rows, printed, path, failed[0].lstrip("# ") if failed else "")
+    return _finished(reading, rows, printed, path, collective, failed[0].lstrip("# ") if failed else "")
 
 
 def _versions(log: str) -> dict[str, str]:
@@ -129,8 +143,7 @@ def _of_json(path: Path, text: str, statements: Statements) -> list[Reading]:
         ]
     except (ValueError, KeyError, TypeError) as error:
         raise SourceError(f"{path}: no complete report of nccl-tests -J: {type(error).__name__}: {error}") from error
-    if args := tree.get("args"):
-        _refuse_name(Path(str(args[0])).name, path)
+    collective = _collective(Path(str((tree.get("args") or [""])[0])).name, path)
     reading = _reading(path, devices, statements)
     rows: dict[str, list[AllReduceRow]] = {}
     printed = []
@@ -162,7 +175,9 @@ def _of_json(path: Path, text: str, statements: Statements) -> list[Reading]:
     )
     bounds = tree.get("out_of_bounds")
     failed = isinstance(bounds, dict) and str(bounds.get("okay", "true")).lower() != "true"
-    return _finished(reading, rows, printed, path, f"out_of_bounds: {bounds}" if failed else "")
+    iterations = [(result["size"], result.get("out_of_place_per_iter") or {}) for result in results]
+    reading = replace(reading, notes=(*reading.notes, *of_iterations(iterations)))
+    return _finished(reading, rows, printed, path, collective, f"out_of_bounds: {bounds}" if failed else "")
 
 
 def _finished(
@@ -170,17 +185,18 @@ def _finished(
     rows: Mapping[str, Sequence[AllReduceRow]],
     printed: Sequence[tuple[float, float]],
     path: Path,
+    collective: Collective,
     failed: str,
 ) -> list[Reading]:
     if not rows:
         raise SourceError(f"{path}: has no line with a result; was the test interrupted?")
-    refuse_other_collectives(printed, reading.workers, str(path))
+    refuse_other_collectives(printed, reading.workers, str(path), collective)
     refuse_one_rank(reading.workers, str(path))
     notes = (*reading.notes, *_network(reading), _MEAN)
     return [
         replace(
-            reading,
-            allreduce=tuple(own),
+            with_rows(reading, own, collective, "nccl-tests"),
+            backend="nccl",
             benchmark={**benchmark_of(kind, reading), **reading.benchmark},
             factors=data_type(kind),
             wrong=wrong_sums(own, failed),
@@ -213,9 +229,12 @@ def _topology(rank: int, pid: int, host: str, device: int, place: str, name: str
     )
 
 
-def _refuse_name(name: str, path: Path) -> None:
-    if name and "all_reduce" not in name:
-        raise SourceError(f"{path}: is of {name}; only all_reduce_perf is imported")
+def _collective(name: str, path: Path) -> Collective:
+    """What a program of this name times; an all-reduce where none is known, which its bandwidths must show."""
+    plain = name.rpartition("/")[2].removesuffix("_perf").removesuffix("_bench")
+    if plain and plain not in _PROGRAMS:
+        raise SourceError(f"{path}: is of {name}; {', '.join(f'{known}_perf' for known in _PROGRAMS)} are imported")
+    return _PROGRAMS.get(plain, Collective.all_reduce)
 
 
 def _refuse_cpu_time(is_cpu: bool, path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_api.record.transport import Transport
 from scalecurve_api.spec.scaling import Mode
@@ -76,6 +76,10 @@ class Reading:
     model: str | None = None
     factors: Mapping[str, Value] = field(default_factory=dict)
     allreduce: tuple[AllReduceRow, ...] = ()
+    collectives: tuple[CollectiveRow, ...] = ()
+    """All-reduces among them, where other collectives are in the same bundle."""
+    backend: str | None = None
+    """The library that carried the collectives."""
     topology: tuple[RankTopology, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -87,6 +91,11 @@ class Reading:
     seconds_to_target: float | None = None
     final_accuracy: float | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def times_collectives(self) -> bool:
+        """Whether it is a benchmark of collectives, and no training."""
+        return bool(self.allreduce or self.collectives)
 
     @property
     def throughput(self) -> float | None:

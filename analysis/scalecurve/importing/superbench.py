@@ -67,7 +67,7 @@ def _collectives(place: str, metrics: Mapping[str, float], statements: Statement
     printed = [(each["algbw"], each["busbw"]) for each in timed.values() if {"algbw", "busbw"} <= each.keys()]
     refuse_other_collectives(printed, reading.workers, place)
     rows = [allreduce_row(size, each["time"], reading.workers, in_place=False) for size, each in sorted(timed.items())]
-    return replace(reading, allreduce=tuple(rows), factors={})
+    return replace(reading, allreduce=tuple(rows), backend="nccl", factors={})
 
 
 def _trainings(place: str, metrics: Mapping[str, float], statements: Statements) -> Iterator[Reading]:

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from scalecurve.importing.columns import Meaning, Statements, copies, meanings, 
 from scalecurve.importing.foreign import is_json, named
 from scalecurve.importing.histories import ORDERS, histories
 from scalecurve.importing.importer import Importer
+from scalecurve.importing.message_sizes import of_table
 from scalecurve.importing.numbers import number
 from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
 from scalecurve.importing.stated import agreed, stated, tokens_a_step
@@ -48,6 +49,8 @@ def readings_of_rows(path: Path, rows: Rows, statements: Statements) -> list[Rea
         raise SourceError(f"{path}: has no row{''.join(f'; {note}' for note in table.notes[1:])}")
     meant = meanings(dict.fromkeys(header for _, row in table.rows for header in row), path.name, statements)
     ordered = table.may_be_history and any(each and each.name in ORDERS for each in meant.values())
+    if any(each and each.name == "bytes" for each in meant.values()):
+        return _messages(path, table.rows, meant, statements)
     results = {each.name for each in meant.values() if each and each.name in QUANTITIES}
     read = []
     for place, row in table.rows:
@@ -59,6 +62,21 @@ def readings_of_rows(path: Path, rows: Rows, statements: Statements) -> list[Rea
         raise SourceError(f"{path}: has no row with a result")
     readings = histories(path.name, read) if ordered else with_growing_models([reading for _, reading in read])
     return [replace(reading, notes=(*reading.notes, *table.notes)) for reading in readings]
+
+
+def _messages(
+    path: Path, rows: Sequence[tuple[str, dict[str, str]]], meant: Mapping[str, Meaning | None], statements: Statements
+) -> list[Reading]:
+    """Benchmarks of collectives: rows with the size of a message and its time."""
+    timed = []
+    for place, row in rows:
+        fields, own = _cells(place, row, meant)
+        if (name := next((each for each in ("time", "step_time") if each in fields), None)) is None:
+            raise SourceError(f"{place}: has bytes and no time; expected a column such as time_us")
+        cells = agreed(statements.facts, own, place)
+        reading = stated(cells, place, f"{place}, {{}}".format, {})
+        timed.append((cells, reading, seconds(cells[name], fields[name], place) * 1e6))
+    return of_table(path, timed)
 
 
 def _cells(

@@ -144,10 +144,12 @@ def test_a_file_may_have_several_tests(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (printed(name="all_gather_perf"), "is of all_gather_perf; only all_reduce_perf is imported"),
-        (json.dumps(report(name="all_gather_perf")), "is of all_gather_perf; only all_reduce_perf is imported"),
+        (printed(name="hypercube_perf"), "is of hypercube_perf; all_reduce_perf, all_gather_perf, reduce_scatter_perf, "
+         "alltoall_perf, broadcast_perf, sendrecv_perf are imported"),
+        (json.dumps(report(name="gather_perf")), "is of gather_perf; all_reduce_perf"),
         (printed(name="all_gather_perf").partition("\n")[2], "busbw is 0.75 of algbw, and 1.5 for an all-reduce over 4 "
-         "workers: only all-reduces are imported"),
+         "workers: it is another collective, or another number of workers"),
+        (printed().replace("all_reduce_perf", "all_gather_perf"), "busbw is 1.5 of algbw, and 0.75 for an all-gather"),
         (printed().replace("  time  ", "  cputime  "), "has CPU times (-C 1), which are no times of the all-reduce"),
         ("\n".join(printed().splitlines()[:11]), "has no line with a result; was the test interrupted?"),
         (json.dumps(report())[:900], "no complete report of nccl-tests -J"),

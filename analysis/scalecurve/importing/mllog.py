@@ -5,8 +5,9 @@ have ``tracked_stats`` with a throughput. Evaluation lies between intervals and 
 """
 
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,9 @@ from scalecurve.importing.reading import Reading, SourceError, Stretch
 from scalecurve.importing.series import stretches
 from scalecurve.importing.stated import agreed, stated
 from scalecurve.importing.text_file import read_text
+from scalecurve_api.text import count
 
+_MOST_BROKEN = 0.05  # of the lines: two processes wrote into some, or the log was cut off
 _LINE = re.compile(r":::MLL(?:OG|og)\s+(\{.*\})")
 
 
@@ -30,29 +33,39 @@ def recognized(path: Path, head: str) -> bool:
 
 def read(path: Path, statements: Statements) -> list[Reading]:
     """A reading of every run in a log; raises SourceError when it has no throughput, or no worker count."""
-    events = list(_events(path))
+    events, broken = _events(path)
     starts = [at for at, event in enumerate(events) if event.key == "run_start"]
     bounds = [*starts, len(events)]
     first = events[: starts[0]] if starts else []
     if not starts:
         raise SourceError(f"{path}: has no run_start")
     runs = [first + events[begin:end] for begin, end in pairwise(bounds)]
-    return [_run(path, number, run, statements) for number, run in enumerate(runs, start=1)]
+    return [
+        replace(reading, notes=(*reading.notes, *broken))
+        for reading in (_run(path, number, run, statements) for number, run in enumerate(runs, start=1))
+    ]
 
 
-def _events(path: Path) -> Iterator[LoggedEvent]:
+def _events(path: Path) -> tuple[list[LoggedEvent], list[str]]:
+    """The events of a log, and a note on the lines that are none; raises SourceError where many are."""
+    events: list[LoggedEvent] = []
+    broken: list[str] = []
     for at, line in enumerate(read_text(path).splitlines(), start=1):
         if (match := _LINE.search(line)) is None:
             continue
         try:
             tree = json.loads(match[1])
             metadata = tree.get("metadata")
-            yield LoggedEvent(
-                float(tree["time_ms"]) / 1e3, str(tree["key"]), tree.get("value"),
-                metadata if isinstance(metadata, dict) else {},
-            )  # fmt: skip
-        except (ValueError, KeyError, TypeError) as error:
-            raise SourceError(f"{path}, line {at}: not an event of MLLog: {type(error).__name__}: {error}") from error
+            at_s = float(tree["time_ms"]) / 1e3
+            if not math.isfinite(at_s):
+                raise ValueError(f"time_ms is {tree['time_ms']}")
+            details = metadata if isinstance(metadata, dict) else {}
+            events.append(LoggedEvent(at_s, str(tree["key"]), tree.get("value"), details))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            broken.append(f"line {at}: not an event of MLLog: {type(error).__name__}: {error}")
+    if len(broken) > _MOST_BROKEN * (len(events) + len(broken)):
+        raise SourceError(f"{path}, {broken[0]}; {len(broken)} of {len(events) + len(broken)} are none")
+    return events, [f"{count(len(broken), 'line')} left out ({broken[0]})"] if broken else []
 
 
 def _run(path: Path, number: int, events: Sequence[LoggedEvent], statements: Statements) -> Reading:
@@ -64,7 +77,7 @@ def _run(path: Path, number: int, events: Sequence[LoggedEvent], statements: Sta
     if isinstance(model := values.get("submission_benchmark"), str):
         facts.setdefault("model", model)
     reading = stated(facts, place, lambda field: f"{place}, {field}", {})
-    steps = _intervals(events, values, reading.global_batch) or _tracked(events)
+    steps = _intervals(_until_the_end(events), values, reading.global_batch) or _tracked(events)
     if not steps:
         raise SourceError(
             f"{place}: has no throughput: no intervals (block or epoch) with samples, and no tracked_stats"
@@ -82,6 +95,12 @@ def _run(path: Path, number: int, events: Sequence[LoggedEvent], statements: Sta
         final_accuracy=share,
         notes=(*reading.notes, *filter(None, notes)),
     )
+
+
+def _until_the_end(events: Sequence[LoggedEvent]) -> Sequence[LoggedEvent]:
+    """Without what stops after the run does: the epoch or block in which an evaluation reached the target."""
+    ends = [at for at, event in enumerate(events) if event.key == "run_stop"]
+    return events[: ends[0] + 1] if ends else events
 
 
 def _intervals(events: Sequence[LoggedEvent], values: Mapping[str, Any], batch: int | None) -> list[Stretch]:

@@ -111,6 +111,8 @@ def _blocks_of_epochs(events: Sequence[LoggedEvent], epoch: float) -> Iterator[t
     counts = (event.count("first_epoch_num") for event in events if event.key == "block_start")
     first = next((count for count in counts if count is not None), 0.0)
     origin, scale = (epoch, 1.0) if first >= epoch else (1.0, epoch)
+    if any(event.key == "block_stop" for event in events):  # some evaluate on other nodes, within the next block
+        events = [event for event in events if not event.key.startswith("eval_")]
     for count, seconds in _blocks(events, "first_epoch_num", origin):
         yield count * scale, seconds
 

@@ -272,3 +272,46 @@ def test_a_log_without_a_batch(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("\n".join(line.format(step) for step in range(9)))
     with pytest.raises(SourceError, match="its step times need the batch; state it with --set global_batch=N"):
         read(tmp_path / "log", workers="8")
+
+
+def test_mllog_whose_last_epoch_was_cut_off(tmp_path: Path) -> None:
+    """An evaluation beside the next epoch reaches the target, and that epoch stops after the run.
+
+    https://github.com/mlcommons/training_results_v5.0: Dell/results/1xXE9680Lx8B200-SXM-180GB/retinanet
+    """
+    body = []
+    for n in range(4):
+        body += [event(1001 + 100 * n, "epoch_start"), event(1101 + 100 * n, "epoch_stop")]
+    log = mlperf(*body, event(1401, "epoch_start"), event(1405, "eval_stop"), end_s=405)
+    (tmp_path / "log").write_text(log + event(1406.5, "epoch_stop") + "\n")
+    assert read(tmp_path / "log", workers="8")[1][0].throughput == pytest.approx(400)
+
+
+def test_mllog_of_blocks_with_an_evaluation_beside_them(tmp_path: Path) -> None:
+    """Other nodes evaluate within the next block, which does not end with that.
+
+    https://github.com/mlcommons/training_results_v4.0: smc-ac-power/results/9xSMC-H100-SXM-80GB/unet3d
+    """
+    body = [event(1000, "submission_benchmark", "unet3d"), event(1000, "train_samples", 168)]
+    for n in range(6):
+        count = {"first_epoch_num": 168 if n == 0 else 3360 * n, "epoch_count": 3360}
+        begin = 1001 + 10 * n
+        body += [event(begin, "block_start", None, **count), event(begin + 0.1, "eval_start"),
+                 event(begin + 3, "eval_stop"), event(begin + 10, "block_stop", None, **count)]  # fmt: skip
+    (tmp_path / "log").write_text(mlperf(*body, end_s=70))
+    assert read(tmp_path / "log", workers="8")[1][0].throughput == pytest.approx(336)
+
+
+def test_mllog_with_a_broken_line(tmp_path: Path) -> None:
+    epochs = [event(1001 + 50 * n, f"epoch_{when}") for n in range(8) for when in ("start", "stop")]
+    broken = '3: :::MLLOG {"namespace": "", "time_ms": 10:::MLLOG {"namespace": "", "key": "epoch_stop"}'
+    times = [
+        event(1001 + 100 * n + 50 * at, f"epoch_{when}") for n in range(20) for at, when in enumerate(("start", "stop"))
+    ]
+    (tmp_path / "log").write_text(mlperf(*times, broken, end_s=2000))
+    _, (reading,) = read(tmp_path / "log", workers="8")
+    assert reading.throughput == pytest.approx(800)
+    assert reading.notes[-1].startswith("1 line left out (line 46: not an event of MLLog: JSONDecodeError: ")
+    (tmp_path / "log").write_text(mlperf(*epochs, *[broken] * 4))
+    with pytest.raises(SourceError, match=r"line 22: not an event of MLLog: JSONDecodeError: .*; 4 of 25 are none"):
+        read(tmp_path / "log", workers="8")

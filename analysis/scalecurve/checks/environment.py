@@ -8,7 +8,6 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.curves.doubts import NOT_CHECKED
 from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve_api.programs.imported import UNKNOWN_MODEL, ImportedWorkload
-from scalecurve_api.programs.workload import Workload
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import InvalidReason
 from scalecurve_api.text import count as counted
@@ -75,7 +74,7 @@ def check_table(bundles: Sequence[Bundle]) -> Table:
 
 def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
     yield "engine", record.engine
-    yield from _imported(record) if record.imported else _workload(record.trial.workload)
+    yield from _imported(record) if record.imported else _workload(record)
     if record.strategy:
         yield "strategy", record.strategy
     if record.backend:
@@ -101,12 +100,13 @@ def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
         yield f"variable {name}", value
 
 
-def _workload(workload: Workload) -> Iterator[tuple[str, str]]:
+def _workload(record: TrialRecord) -> Iterator[tuple[str, str]]:
+    workload = record.trial.workload
     yield "program", workload.program
     if workload.runs:
         if workload.model_framework:
             yield "model", workload.model
-        yield "precision", workload.precision.value
+        yield from (("precision", record.precision),) if record.precision else ()
         if workload.takes_batch:
             yield "data", workload.data.source.value
 
@@ -117,7 +117,7 @@ def _imported(record: TrialRecord) -> Iterator[tuple[str, str]]:
     yield "origin", NOT_CHECKED
     yield "source", record.source or "not stated"
     if not isinstance(workload, ImportedWorkload):
-        yield from _workload(workload)
+        yield from _workload(record)
     else:
         yield from (("model", workload.model),) if workload.model != UNKNOWN_MODEL else ()
         yield from ((name, spell_value(value)) for name, value in workload.parameters.items())

@@ -186,7 +186,7 @@ def _own(
         rates[SAMPLES] = throughput(measured.sequences).scaled(share)
     return OwnPoint(
         bundle, series, point.workers, point.nodes, devices.pop(), model or str(workload.model or ""),
-        str(workload.precision) if workload.precision else None,
+        record.precision,
         point.global_batch / point.workers if point.global_batch else None, rates,
         record.parameters, tokens_in_sequence(workload) if unit == "tokens" else None, mfu,
     )  # fmt: skip

@@ -66,7 +66,7 @@ def _point(measured: MeasuredPoint, unit: str, submitter: str, name: str, own_po
         devices_per_node=point.workers_per_node,
         workers=point.workers,
         global_batch=point.global_batch,
-        precision=str(record.trial.workload.precision) if record.trial.workload.precision else None,
+        precision=record.precision,
         software=_software(record),
         interconnect="",
         unit=TOKENS if unit == "tokens" else SAMPLES,

@@ -16,7 +16,8 @@ from scalecurve.importing.reading import Reading, SourceError, Stretch
 from scalecurve.importing.stated import stated
 from scalecurve.importing.text_file import read_text
 
-_ALLREDUCE = re.compile(r"(?:nccl|rccl)-bw[^/]*/allreduce_(?:\d+_\d+:)?(\d+)_(time|algbw|busbw)(?::\d+)?")
+_ALLREDUCE = re.compile(r"((?:nccl|rccl)-bw[^/]*)/allreduce_((?:\d+_\d+:)?)(\d+)_(time|algbw|busbw)(?::\d+)?")
+_UNSTATED = "SuperBench states neither the data type nor the library's version"
 _MODEL = r"(?:[^/]*/)?pytorch-([^/]+)/"
 _TRAINING = (
     re.compile(rf"{_MODEL}(\w+?)_train_(throughput|step_time)(?::(\d+))?"),
@@ -32,7 +33,7 @@ def recognized(path: Path, head: str) -> bool:
 def read(path: Path, statements: Statements) -> list[Reading]:
     """The all-reduces of a file if it has any, else its trainings; raises SourceError where it has neither."""
     nodes = list(_nodes(path))
-    collectives = [r for place, metrics in nodes if (r := _collectives(place, metrics, statements)) is not None]
+    collectives = [reading for place, metrics in nodes for reading in _collectives(place, metrics, statements)]
     trainings = [r for place, metrics in nodes for r in _trainings(place, metrics, statements)]
     if not collectives and not trainings:
         raise SourceError(f"{path}: has no allreduce of nccl-bw or rccl-bw and no training throughput of a model")
@@ -55,19 +56,26 @@ def _nodes(path: Path) -> Iterator[tuple[str, dict[str, float]]]:
         yield f"{path.name}, line {at}", numbers
 
 
-def _collectives(place: str, metrics: Mapping[str, float], statements: Statements) -> Reading | None:
-    sizes: dict[int, dict[str, float]] = {}
+def _collectives(place: str, metrics: Mapping[str, float], statements: Statements) -> Iterator[Reading]:
+    """A reading of every benchmark of a node: one of several names, or of several groups of nodes, is another."""
+    benchmarks: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
     for key, value in metrics.items():
         if match := _ALLREDUCE.fullmatch(key):
-            sizes.setdefault(int(match[1]), {})[match[2]] = value
-    timed = {size: each for size, each in sizes.items() if size and each.get("time", 0) > 0}
-    if not timed:
-        return None
-    reading = stated(statements.facts, place, lambda field: f"{place}, --set {field}", {})
-    printed = [(each["algbw"], each["busbw"]) for each in timed.values() if {"algbw", "busbw"} <= each.keys()]
-    refuse_other_collectives(printed, reading.workers, place)
-    rows = [allreduce_row(size, each["time"], reading.workers, in_place=False) for size, each in sorted(timed.items())]
-    return replace(reading, allreduce=tuple(rows), backend="nccl", factors={})
+            benchmarks.setdefault((match[1], match[2]), {}).setdefault(int(match[3]), {})[match[4]] = value
+    for (name, group), sizes in benchmarks.items():
+        timed = {size: each for size, each in sizes.items() if size and each.get("time", 0) > 0}
+        if not timed:
+            continue
+        where = f"{place}, {name}" + (f", group {group.rstrip(':')}" if group else "")
+        reading = stated(statements.facts, where, lambda field, where=where: f"{where}, --set {field}", {})
+        printed = [(each["algbw"], each["busbw"]) for each in timed.values() if {"algbw", "busbw"} <= each.keys()]
+        refuse_other_collectives(printed, reading.workers, where)
+        rows = [
+            allreduce_row(size, each["time"], reading.workers, in_place=False) for size, each in sorted(timed.items())
+        ]
+        benchmark = {"benchmark": name, **{key: str(value) for key, value in reading.factors.items()}}
+        notes = (*reading.notes, _UNSTATED) if "precision" not in reading.factors else reading.notes
+        yield replace(reading, allreduce=tuple(rows), backend="nccl", factors={}, benchmark=benchmark, notes=notes)
 
 
 def _trainings(place: str, metrics: Mapping[str, float], statements: Statements) -> Iterator[Reading]:

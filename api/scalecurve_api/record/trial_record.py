@@ -194,6 +194,14 @@ class TrialRecord(Model):
         return self.origin is Origin.imported
 
     @property
+    def precision(self) -> str | None:
+        """Arithmetic of the passes, as far as it is known: of an imported trial what its source states."""
+        if not self.imported:
+            return self.trial.workload.precision.value
+        stated = getattr(self.trial.workload, "parameters", {}).get("precision")
+        return None if stated is None else str(stated)
+
+    @property
     def throughput(self) -> float | None:
         """Samples per second; None unless the trial succeeded."""
         return self.summary.throughput if self.summary and self.phase is TrialPhase.succeeded else None

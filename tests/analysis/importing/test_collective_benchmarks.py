@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from scalecurve.bundle.open import open_bundles
 from scalecurve.cli import cli
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.compose import Composed
@@ -144,3 +145,16 @@ def test_network_and_version_are_named(tmp_path: Path) -> None:
     assert "sockets carried the collectives at 8 workers (NET/IB: no device found)" in run(
         "allreduce", tmp_path / "out"
     )
+
+
+def test_precision_is_what_the_source_states(tmp_path: Path) -> None:
+    imported(tmp_path, printed())
+    (tmp_path / "t.csv").write_text("gpus,img/s,mode,dtype\n2,9,weak,bf16\n")
+    (tmp_path / "u.csv").write_text("gpus,img/s,mode\n2,9,weak\n")
+    for name in ("t", "u"):
+        import_bundle([tmp_path / f"{name}.csv"], tmp_path / name)
+    for bundle, said in (("out", None), ("t", "bf16"), ("u", None)):
+        (record,) = [trial.record for trial in open_bundles([tmp_path / bundle])[0].trials if trial.record]
+        assert record.precision == said
+        run("report", tmp_path / bundle, "--out", tmp_path / "report" / bundle, "--format", "md")
+        assert "fp32" not in (tmp_path / "report" / bundle / "report.md").read_text()

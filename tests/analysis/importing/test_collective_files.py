@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve.importing.columns import Statements
+from scalecurve.importing.compose import compose
 from scalecurve.importing.import_bundle import importer_of
 from scalecurve.importing.reading import Reading, SourceError
 
@@ -178,13 +179,27 @@ def test_superbench(tmp_path: Path) -> None:
     name, readings = read(tmp_path, lines, "results-summary.jsonl", workers="8")
     assert (name, [reading.place for reading in readings]) == (
         "superbench",
-        ["results-summary.jsonl, line 1", "results-summary.jsonl, line 2"],
+        ["results-summary.jsonl, line 1, nccl-bw", "results-summary.jsonl, line 2, nccl-bw"],
     )
+    assert readings[0].notes == ("SuperBench states neither the data type nor the library's version",)
     assert [row.time_us_median for row in readings[0].allreduce] == list(SIZES.values())
     with pytest.raises(SourceError, match="states no worker count; add a column workers, or --set workers=N"):
         read(tmp_path, lines, "results-summary.jsonl")
     with pytest.raises(SourceError, match=r"busbw is 1\.75 of algbw, and 1\.5 for an all-reduce over 4 workers"):
         read(tmp_path, lines, "results-summary.jsonl", workers="4")
+
+
+def test_superbenchs_benchmarks_are_not_pooled(tmp_path: Path) -> None:
+    """Those of one node and of all have different names, and each size a time of its own."""
+    line = superbench("a").replace("nccl-bw/", "nccl-bw:nvlink/")
+    both = json.dumps({**json.loads(line), **json.loads(superbench("a").replace("nccl-bw/", "nccl-bw:ib/"))})
+    _, readings = read(tmp_path, both, "results-summary.jsonl", workers="8")
+    assert [(reading.benchmark["benchmark"], len(reading.allreduce)) for reading in readings] == [
+        ("nccl-bw:nvlink", 3),
+        ("nccl-bw:ib", 3),
+    ]
+    with pytest.raises(SourceError, match=r"the benchmarks differ in benchmark \(nccl-bw:nvlink, nccl-bw:ib\)"):
+        compose("x", readings)
 
 
 def test_superbench_trains(tmp_path: Path) -> None:

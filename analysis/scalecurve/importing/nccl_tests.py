@@ -107,6 +107,11 @@ def _of_text(path: Path, lines: Sequence[str], statements: Statements, started: 
         if row is not None:
             rows.setdefault(kind, []).append(row)
             printed.append((_real(cells["algbw"], path), _real(cells["busbw"], path)))
+    if not named and any(kind.partition(" ")[2] in ("", "none") for kind in rows):
+        raise SourceError(
+            f"{path}: does not say which collective it is, and no all-reduce, as it has no operation; "
+            "put the command before it, such as ./all_gather_perf"
+        )
     log = "\n".join(lines)
     failed = re.search(r"^# Out of bounds values : \d+ FAILED", log, re.MULTILINE)
     reading = replace(reading, transport=network_of_nccl(log), versions=_versions(log))

@@ -193,3 +193,38 @@ def test_a_table_of_message_sizes(tmp_path: Path, column: str, kinds: set[Collec
     path.write_text("workers,bytes,img/s\n2,8,9\n")
     with pytest.raises(SourceError, match="has bytes and no time; expected a column such as time_us"):
         importer_of(path)[1].read(path, Statements())
+
+
+def before_2_13(ranks: int) -> str:
+    """A broadcast of two hosts in the form that has neither a name nor an operation."""
+    lines = [
+        "# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 4(factor) warmup iters: 10 iters: 100 validation: 0 ",
+        "#", "# Using devices",
+        *(f"#   Rank {rank:2} Pid {7000 + rank:6} on host-{rank} device  0 [0x00] Toy GPU" for rank in range(ranks)),
+        "host-0:7000:7000 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
+        "#       size         count    type    root     time   algbw   busbw  error     time   algbw   busbw  error",
+        "#        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       ",
+    ]  # fmt: skip
+    for size, time in SIZES.items():
+        half = f"{time:10.2f} {size / time / 1e3:7.2f} {size / time / 1e3:7.2f}    N/A"
+        lines.append(f"{size:12} {size // 4:12}   float       0 {half} {half}")
+    return "\n".join([*lines, ""])
+
+
+def test_a_broadcast_without_a_name_is_no_all_reduce(tmp_path: Path) -> None:
+    """Two ranks have the same bandwidths in both. https://github.com/NVIDIA/nccl-tests/issues/82"""
+    with pytest.raises(SourceError, match="does not say which collective it is, and no all-reduce, as it has no opera"):
+        read(tmp_path, before_2_13(2), "out.txt")
+    command = "(base) me@host-0:~$ mpirun -x NCCL_IB_DISABLE=1 -np 2 --host a:1,b:1 ./build/broadcast_perf -b 8 -c 0"
+    _, (reading,) = read(tmp_path, f"{command}\n{before_2_13(2)}", "out.txt")
+    assert {row.collective for row in reading.collectives} == {Collective.broadcast}
+    assert (reading.workers, reading.nodes) == (2, 2)
+
+
+def test_an_indented_log_of_a_pod(tmp_path: Path) -> None:
+    """https://github.com/bottlerocket-os/bottlerocket-kernel-kit/pull/313"""
+    text = "\n".join(f"        [1,0]<stdout>:{line}" for line in of("alltoall_perf").splitlines())
+    text = text.replace("  0\n", "  N/A\n")
+    made = "Linking  /opt/build/all_reduce.o > /opt/build/all_reduce_perf\nLinking a > /opt/build/alltoall_perf\n"
+    _, (reading,) = read(tmp_path, made + text, "out.txt")
+    assert {row.collective for row in reading.collectives} == {Collective.all_to_all}

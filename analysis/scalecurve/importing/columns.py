@@ -37,7 +37,7 @@ _NAMES = {
     "workers": "workers worker gpus gpu_count num_gpus n_gpus ngpus accelerators devices ranks world_size nproc np "
     "processes n",
     "nodes": "nodes num_nodes n_nodes nnodes hosts machines",
-    "layout": "layout",
+    "layout": "layout nodes_x_gpus nodes_x_workers nodes_x_gpus_per_node",
     "workers_per_node": "workers_per_node gpus_per_node devices_per_node ppn",
     "speedup": "speedup speed_up scaling_factor",
     "samples": "samples images examples dataset_size dataset_samples",
@@ -87,7 +87,8 @@ _UNITS = {
 """Field → units that a misspelled one is compared with."""
 _FIELDS = {name: known for known, names in _NAMES.items() for name in names.split()}
 FACTORS = ("device", "network", "precision", "framework", "strategy")
-IGNORED = ("note", "notes", "comment", "comments", "source", "efficiency", "scaling_efficiency", "parallel_efficiency")
+IGNORED = ("note", "notes", "comment", "comments", "source", "efficiency", "scaling_efficiency", "parallel_efficiency",
+           "mfu", "hfu")  # fmt: skip
 """Columns that say nothing of a run, or what is worked out of others."""
 FIELDS = (*_NAMES, "throughput", "step_time", "time", "price")
 """Every field that a column or ``--set`` may state."""
@@ -215,7 +216,7 @@ def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
             file, f"{header!r} without a unit: {_BARE[plain][1]}", f"--unit {plain}=UNIT",
             f"column {header!r} states no unit; add --unit {plain}=UNIT, which is {_BARE[plain][1]}",
         )  # fmt: skip
-    if plain in IGNORED:
+    if plain in IGNORED or _normalized(header.rpartition("/")[2]) in IGNORED:
         return None
     if plain in ("batch", "batch_size"):
         share, total = (

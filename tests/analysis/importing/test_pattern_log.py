@@ -170,6 +170,12 @@ LINES = {
         {"global_batch": "40"},
         200.0,
     ),
+    "open-clip": (
+        "2026-05-05,09:00:00 | INFO | Train Epoch: 0 [  {0}/64000 (5%)] Data (t): 0.010 Batch (t): 0.640, 200.000/s, "
+        "50.0000/s/gpu LR: 0.000005 Logit Scale: 14.3",
+        {},
+        200.0,
+    ),
     "tqdm": ("train:  5%|▌         | {0}/500 [00:10<01:00,  5.00it/s]", {"global_batch": "40"}, 200.0),
     "lightning-bar": (
         "Epoch 0:  10%|█         | {0}/500 [00:10<01:00,  5.00it/s, v_num=0]",

@@ -57,6 +57,7 @@ def test_markdown_that_cannot_be_read(tmp_path: Path) -> None:
     ("text", "layouts"),
     [
         ("layout,img/s\n1x8,10\n2x8,20\n", [(8, 1), (16, 2)]),
+        ("Nodes x GPUs,img/s,perf/mfu\n1x8,10,0.4\n2 x 8,20,0.4\n", [(8, 1), (16, 2)]),
         ("layout,gpus,img/s\n1 x 8 GPU,8,10\n2×8,16,20\n", [(8, 1), (16, 2)]),
     ],
 )  # fmt: skip

@@ -55,7 +55,7 @@ def ucc_recognized(path: Path, head: str) -> bool:
 def read_osu(path: Path, statements: Statements) -> list[Reading]:
     """A reading of every test in an output of OSU; raises SourceError for other tests, or where no row has a time."""
     readings = []
-    for title, lines in _parts([line.text for line in printed_lines(read_text(path))], _OSU):
+    for title, lines in _parts(path, _OSU):
         reading = _stated(path, statements, "nccl" if "NCCL" in title[1] else "mpi")
         kind = _kind(title[2], path)
         header = next((line for line in lines if re.match(r"#\s+Size\s", line)), "")
@@ -65,7 +65,7 @@ def read_osu(path: Path, statements: Statements) -> list[Reading]:
         rows = []
         for cells in _numbers(lines):
             row = dict(zip(names, cells, strict=False))
-            time = next(value for name, value in row.items() if "latency" in name)
+            time = next((value for name, value in row.items() if "latency" in name), "")
             least = next((value for name, value in row.items() if name.startswith("min")), None)
             rows.append(_row(path, cells[0], time, reading.workers, kind, least, row.get("iterations")))
         failed = any(re.search(r"\bFail\b", line) for line in lines)
@@ -77,11 +77,11 @@ def read_osu(path: Path, statements: Statements) -> list[Reading]:
 def read_ucc(path: Path, statements: Statements) -> list[Reading]:
     """A reading of every test in an output of UCC; raises SourceError where its bandwidths are of another kind."""
     readings = []
-    for title, lines in _parts([line.text for line in printed_lines(read_text(path))], _UCC):
+    for title, lines in _parts(path, _UCC):
         reading = _stated(path, statements, None)
         kind = _kind(title[1], path)
         rows, printed = [], []
-        for cells in _numbers(lines):
+        for cells in (cells for cells in _numbers(lines) if len(cells) > 2):
             row = _row(path, cells[1], cells[2], reading.workers, kind, cells[3] if len(cells) > 3 else None, None)
             rows.append(row)
             if len(cells) >= 8:
@@ -93,10 +93,13 @@ def read_ucc(path: Path, statements: Statements) -> list[Reading]:
     return readings
 
 
-def _parts(lines: Sequence[str], title: re.Pattern[str]) -> Iterator[tuple[re.Match[str], list[str]]]:
+def _parts(path: Path, title: re.Pattern[str]) -> Iterator[tuple[re.Match[str], list[str]]]:
+    lines = [line.text for line in printed_lines(read_text(path))]
     starts = [(at, match) for at, line in enumerate(lines) if (match := title.match(line))]
+    if not starts:
+        raise SourceError(f"{path}: has no line {title.pattern.lstrip('^')!r}, which begins a test")
     for (at, match), end in zip(starts, [*(at for at, _ in starts[1:]), len(lines)], strict=True):
-        yield match, list(lines[at:end])
+        yield match, lines[at:end]
 
 
 def _numbers(lines: Sequence[str]) -> Iterator[list[str]]:

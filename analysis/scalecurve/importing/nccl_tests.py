@@ -4,6 +4,7 @@ Each program times one collective, and prints its name since version 2.13. Witho
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -106,7 +107,7 @@ def _of_text(path: Path, lines: Sequence[str], statements: Statements, started: 
         row = _row(cells, size, reading.workers, in_place, iterations, path)
         if row is not None:
             rows.setdefault(kind, []).append(row)
-            printed.append((_real(cells["algbw"], path), _real(cells["busbw"], path)))
+            printed.append((_real(cells.get("algbw", ""), path), _real(cells.get("busbw", ""), path)))
     if not named and any(kind.partition(" ")[2] in ("", "none") for kind in rows):
         raise SourceError(
             f"{path}: does not say which collective it is, and no all-reduce, as it has no operation; "
@@ -140,14 +141,19 @@ def _row(
 
 def _of_json(path: Path, text: str, statements: Statements) -> list[Reading]:
     try:
-        tree: dict[str, Any] = json.loads(text)
-        config, results = tree["config"], tree["results"]
-        devices = [
-            _topology(d["rank"], d["pid"], d["hostname"], d["device"], d["device_hex"], d["device_info"])
-            for d in config["devices"]
-        ]
-    except (ValueError, KeyError, TypeError) as error:
+        return _of_report(path, json.loads(text), statements)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        if isinstance(error, SourceError):
+            raise
         raise SourceError(f"{path}: no complete report of nccl-tests -J: {type(error).__name__}: {error}") from error
+
+
+def _of_report(path: Path, tree: Mapping[str, Any], statements: Statements) -> list[Reading]:
+    config, results = tree["config"], tree["results"]
+    devices = [
+        _topology(d["rank"], d["pid"], d["hostname"], d["device"], d["device_hex"], d["device_info"])
+        for d in config["devices"]
+    ]
     collective = _collective(Path(str((tree.get("args") or [""])[0])).name, path)
     reading = _reading(path, devices, statements)
     rows: dict[str, list[AllReduceRow]] = {}
@@ -249,9 +255,12 @@ def _refuse_cpu_time(is_cpu: bool, path: Path) -> None:
 
 def _real(text: str, path: Path) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        raise SourceError(f"{path}: got {text!r}, expected a number") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise SourceError(f"{path}: got {text!r}, expected a number")
+    return value
 
 
 def _version(code: int) -> str:

@@ -67,7 +67,7 @@ def _collectives(place: str, metrics: Mapping[str, float], statements: Statement
         if not timed:
             continue
         where = f"{place}, {name}" + (f", group {group.rstrip(':')}" if group else "")
-        reading = stated(statements.facts, where, lambda field, where=where: f"{where}, --set {field}", {})
+        reading = stated(statements.facts, where, f"{where}, --set ".__add__, {})
         printed = [(each["algbw"], each["busbw"]) for each in timed.values() if {"algbw", "busbw"} <= each.keys()]
         refuse_other_collectives(printed, reading.workers, where)
         rows = [
@@ -90,7 +90,7 @@ def _trainings(place: str, metrics: Mapping[str, float], statements: Statements)
             continue
         facts = {**statements.facts, **({"workers": "1"} if rank is not None else {})}
         where = f"{place}, {model} {precision}" + (f", rank {rank}" if rank else "")
-        reading = stated({**facts, "model": model, "precision": precision}, where, f"{where}, --set {{}}".format, {})
+        reading = stated({**facts, "model": model, "precision": precision}, where, f"{where}, --set ".__add__, {})
         rate = values["throughput"]
         share = round(rate * values["steptime"] / 1e3) if values.get("steptime") else None
         if share:

@@ -73,8 +73,10 @@ def _messages(
         fields, own = _cells(place, row, meant)
         if (name := next((each for each in ("time", "step_time") if each in fields), None)) is None:
             raise SourceError(f"{place}: has bytes and no time; expected a column such as time_us")
+        if "bytes" not in own:
+            raise SourceError(f"{place}: states no size of its message")
         cells = agreed(statements.facts, own, place)
-        reading = stated(cells, place, f"{place}, {{}}".format, {})
+        reading = stated(cells, place, f"{place}, ".__add__, {})
         timed.append((cells, reading, seconds(cells[name], fields[name], place) * 1e6))
     return of_table(path, timed)
 

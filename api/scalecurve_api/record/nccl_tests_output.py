@@ -22,7 +22,7 @@ def printed_results(lines: Iterable[str]) -> Iterator[PrintedResult]:
     for line in lines:
         words = line.lstrip("# ").split()
         if line.startswith("#") and words[:2] == ["size", "count"]:
-            header = words
+            header = words if any(name in _TIMES for name in words) else []
         elif header and re.match(r"\s*\d+\s+\d+\s+[a-z]", line):
             starts = [at for at, name in enumerate(header) if name in _TIMES]
             for start, end in zip(starts, [*starts[1:], len(header)], strict=True):

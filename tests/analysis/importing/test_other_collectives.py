@@ -228,3 +228,31 @@ def test_an_indented_log_of_a_pod(tmp_path: Path) -> None:
     made = "Linking  /opt/build/all_reduce.o > /opt/build/all_reduce_perf\nLinking a > /opt/build/alltoall_perf\n"
     _, (reading,) = read(tmp_path, made + text, "out.txt")
     assert {row.collective for row in reading.collectives} == {Collective.all_to_all}
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "said"),
+    [
+        ("# Size  Avg Latency(us)\n8 1\n", "osu", "has no line"),
+        (osu("MPI Allreduce").replace("Iterations\n", "Iterations\n64\n99 x\n"), "osu", ""),
+        (osu("MPI Allreduce", columns="Avg Bandwidth(MB/s)"), "osu", "has no column of a latency"),
+        (ucc("Alltoall", 3.0) + "\n1 2\n", "ucc", ""),
+        (printed().replace("#wrong", "wrong"), "nccl-tests", ""),
+        (printed().replace("busbw", "bus"), "nccl-tests", "got '', expected a number"),
+        (printed().replace("  time  ", "  tim  "), "nccl-tests", "has no line with a result"),
+        (printed().replace("  0\n", "  NaN\n", 1), "nccl-tests", "got 'NaN', expected a number"),
+        (json.dumps(report()).replace('"bus_bw"', '"bus"', 1), "nccl-tests", "no complete report of nccl-tests -J"),
+        (json.dumps(report()).replace('"actual_iterations": 20', '"actual_iterations": "x"'), "nccl-tests", "no co"),
+        ("workers,bytes,time_us\n2,,20\n", "csv", "states no size of its message"),
+    ],
+)  # fmt: skip
+def test_damaged_benchmarks_are_read_or_refused(tmp_path: Path, text: str, form: str, said: str) -> None:
+    path = tmp_path / "out"
+    path.write_text(text)
+    facts = {} if form in ("nccl-tests", "csv") else {"workers": "4"}
+    if not said:
+        assert importer_of(path, form)[1].read(path, Statements(facts))
+        return
+    with pytest.raises(SourceError) as refused:
+        importer_of(path, form)[1].read(path, Statements(facts))
+    assert said in str(refused.value)

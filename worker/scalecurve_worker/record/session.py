@@ -14,7 +14,8 @@ from pydantic import ConfigDict
 from scalecurve_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, PODS_ENV
 from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.record.journal import StepRow
-from scalecurve_api.record.rank import Evaluation, Proof, RankRecord, RankTopology, WindowKind
+from scalecurve_api.record.proof import Proof
+from scalecurve_api.record.rank import Evaluation, RankRecord, RankTopology, WindowKind
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.text import count
 from scalecurve_worker.monitor.metrics import Metrics, open_metrics

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scalecurve_api.record.rank import DataSeen, Proof, TrainingSeen
+from scalecurve_api.record.proof import DataSeen, Proof, TrainingSeen
 
 
 class Observer:

@@ -21,7 +21,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from scalecurve_api.record.checks.proof import LEAST_BITS, least_bytes
-from scalecurve_api.record.rank import CommunicationSeen, Proof, Traffic, TrainingSeen
+from scalecurve_api.record.proof import CommunicationSeen, Proof, TrainingSeen
+from scalecurve_api.record.rank import Traffic
 from scalecurve_worker.sdk.batches import LoaderTime
 from scalecurve_worker.sdk.observation import Observer, SampleDigest, tensor_bytes
 from scalecurve_worker.torch.collective_calls import CollectiveCall, CollectiveCalls

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.record.checks.placement import one_process_for_all
-from scalecurve_api.record.rank import CommunicationSeen, RankRecord, WindowKind
+from scalecurve_api.record.proof import CommunicationSeen
+from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check, TrialRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
 from scalecurve_api.text import count as counted

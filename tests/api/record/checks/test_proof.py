@@ -6,7 +6,8 @@ import pytest
 
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.checks.proof import PROOF, impossible_efficiency, unproved
-from scalecurve_api.record.rank import CommunicationSeen, DataSeen, Proof, RankRecord, TrainingSeen
+from scalecurve_api.record.proof import CommunicationSeen, DataSeen, Proof, TrainingSeen
+from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.rejudge import rejudge
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.record.verdict import Verdict, judge

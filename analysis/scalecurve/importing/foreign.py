@@ -25,7 +25,12 @@ _KINDS = (
         f"traces of others are not imported; take its steps' times, and {_TABLE}",
     ),
     _Kind(
-        re.compile(r"^kind:\s*[\"']?(?:MPIJob|PyTorchJob|TFJob|TrainJob|JobSet|Job|Pod|RayJob)\b", re.MULTILINE),
+        re.compile(r"^kind:\s*[\"']?(?:MPIJob|PyTorchJob|TrainJob|JobSet|Job)\b", re.MULTILINE),
+        "a manifest for Kubernetes, and no result",
+        "import what the job printed (kubectl logs JOB > out.txt), or measure it: scalecurve experiment from FILE",
+    ),
+    _Kind(
+        re.compile(r"^kind:\s*[\"']?(?:TFJob|Pod|RayJob)\b", re.MULTILINE),
         "a manifest for Kubernetes, and no result",
         "import what the job printed: kubectl logs JOB > out.txt",
     ),

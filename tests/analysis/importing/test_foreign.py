@@ -32,7 +32,11 @@ TRACES = (
             "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\n",
             "is a manifest for Kubernetes, and no result: import what",
         ),
-        ("apiVersion: x\nkind: JobSet\nspec: {}\n", "is a manifest for Kubernetes"),
+        (
+            "apiVersion: x\nkind: JobSet\nspec: {}\n",
+            "is a manifest for Kubernetes, and no result: import what the job printed (kubectl logs JOB > out.txt), or measure it",
+        ),
+        ("apiVersion: x\nkind: TFJob\nspec: {}\n", "is a manifest for Kubernetes"),
         ("apiVersion: x\nkind: ScalingExperiment\n", "is an experiment, and no result: run it"),
         ("PK\x03\x04xl/workbook.xml", "is a packed file: unpack it, or save a spreadsheet as CSV"),
         (" \n\n", "is empty"),

@@ -1,8 +1,9 @@
 """A curve in words: a headline for its largest point, and notes on anything that may mislead."""
 
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 
-from scalecurve.bundle.measurement import MeasuredSeries
+from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries
 from scalecurve.curves.results import PointResult
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate
@@ -11,6 +12,8 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count, listed, plural
 
+IDLE = 0.1
+"""Of the time: less tells of how NVML and the kernel sample, more changes a speed-up by as much"""
 _ALONE = " (single repetition: run-to-run variation unknown)"
 
 
@@ -91,6 +94,7 @@ def notes(series: MeasuredSeries, points: Sequence[PointResult]) -> list[str]:
             "efficiency are omitted rather than measured against another point"
         )
     sentences += above_one(series.name, points)
+    sentences += idle_baseline(series)
     alone = [p.workers for p in measured if p.throughput and p.throughput.repetitions == 1]
     if alone:
         sentences.append(
@@ -126,6 +130,29 @@ def _superlinear(name: str, point: PointResult, value: Estimate) -> str:
         else "the baseline may have been slowed (clocks, other load, cold start)"
     )
     return f"{text} is beyond noise: {why}; compare the points' clocks and environment before trusting it"
+
+
+def idle_baseline(series: MeasuredSeries) -> list[str]:
+    """That the baseline's devices, or its cores where it has no GPU, waited more than those of a larger count did."""
+    used = {p.point.workers: shares for p in series.points if (shares := _used(p))}
+    base = used.pop(series.baseline, None)
+    busier = {workers: shares for workers, shares in used.items() if base and min(shares) > max(base) + IDLE}
+    if not base or not busier:
+        return []
+    workers, shares = max(busier.items(), key=lambda each: fmean(each[1]))
+    at = f"{formatting.percent(fmean(base), 0)} of the time at {count(series.baseline, 'worker')}"
+    return [
+        f"{series.name}: devices were busy {at}, {formatting.percent(fmean(shares), 0)} at {count(workers, 'worker')}: "
+        "the baseline waits, and speed-ups over it are too high; find what it waits for (explain, traces)"
+    ]
+
+
+def _used(measured: MeasuredPoint) -> list[float]:
+    """The share of the time in which each device was busy, by NVML; of the cores, where no rank has a GPU."""
+    samples = [sample for record in measured.timed for sample in record.device_samples if sample is not None]
+    gpus = [sample.utilization_mean for sample in samples if sample.utilization_mean is not None]
+    cores = [share for record in measured.timed for share in record.own_load if share is not None]
+    return gpus if samples else cores
 
 
 def scope(series: MeasuredSeries) -> str:

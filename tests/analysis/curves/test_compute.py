@@ -104,6 +104,16 @@ def test_an_efficiency_above_one_without_an_interval_is_explained_too(tmp_path: 
     assert any("above 1 at 2 workers (200.0 %) may be noise" in note for note in above_one(series.name, points))
 
 
+@pytest.mark.parametrize(("alone", "both", "said"), [(0.5, 0.95, True), (0.95, 0.9, False), (0.9, 0.95, False)])
+def test_a_baseline_that_waits_is_named(alone: float, both: float, said: bool, tmp_path: Path):
+    def load(record: TrialRecord) -> TrialRecord:
+        return record.model_copy(update={"own_load": [alone] if record.trial.point.workers == 1 else [both, both]})
+
+    (series,) = result(tmp_path, weak(workers=[1, 2]), change=load).series
+    found = [note for note in series.notes if "busy 50 % of the time at 1 worker, 95 % at 2 workers" in note]
+    assert bool(found) == said
+
+
 def test_layouts_are_never_joined_in_one_line(tmp_path: Path):
     of = weak(workers=[2, 4], placement={"layouts": ["1x2", "2x1", "1x4", "2x2"]})
     folder = tmp_path / "bundle"

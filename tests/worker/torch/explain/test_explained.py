@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -126,3 +127,20 @@ def test_a_wrapper_is_found_from_within() -> None:
     gc.collect()
     assert enclosing(inner) is inner, "a container is no wrapper"
     assert wrapper_of(outer) is None
+
+
+def test_counted_steps_of_two_precisions_have_none_in_common() -> None:
+    from scalecurve_api.spec.measure import Measure
+    from scalecurve_worker.torch.explain.explainer import TorchExplainer
+    from scalecurve_worker.torch.observation import TorchObserver
+
+    model, device = torch.nn.Linear(8, 8), torch.device("cpu")
+    explainer = TorchExplainer(model, device, Measure(), TorchObserver(model, device))
+    for narrow in (True, False):
+        explainer.begin_count()
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            model(torch.ones(4, 8)).sum().backward()
+        explainer.end_count(4)
+    facts = SimpleNamespace(options={}, peak_flops=None)
+    explainer._note_flops(facts)
+    assert (facts.options["precision"], facts.peak_flops) == ("mixed", None)

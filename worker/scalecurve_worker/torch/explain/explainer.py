@@ -51,8 +51,7 @@ class TorchExplainer(Explainer):
         self._communicator: Communicator | None = None
         self._counter = StepCounter()
         self._counting = self._replicated = False
-        self._flops: list[StepFlops] = []
-        self._counted_units: list[int] = []
+        self._flops: list[tuple[StepFlops, int]] = []
         self._trace = Trace(device, measure)
         self._alternates = False
         self._copies: Copies | None = None
@@ -112,8 +111,7 @@ class TorchExplainer(Explainer):
         if flops.note:
             self._notes["flops"] = flops.note
         if samples:
-            self._flops.append(flops)
-            self._counted_units.append(samples)
+            self._flops.append((flops, samples))
 
     def alternate(self, communicator: Communicator) -> Alternate | None:
         self._communicator = communicator
@@ -184,14 +182,14 @@ class TorchExplainer(Explainer):
             facts.options["exposedCommunication"] = f"{before}; nor in the trace: {problem}"
 
     def _note_flops(self, facts: Facts) -> None:
-        units, model = sum(self._counted_units), sum(each.model for each in self._flops)
+        units, model = sum(samples for _, samples in self._flops), sum(flops.model for flops, _ in self._flops)
         facts.flops_per_sample = model / units
-        counted = zip(self._flops, self._counted_units, strict=True)
-        passes = [(flops.model - flops.outside) / samples for flops, samples in counted]
+        passes = [(flops.model - flops.outside) / samples for flops, samples in self._flops]
         facts.flops_spread = [min(passes), max(passes)]
-        if recomputed := sum(each.recomputed for each in self._flops):
+        if recomputed := sum(flops.recomputed for flops, _ in self._flops):
             facts.hardware_flops_per_sample = (model + recomputed) / units
-        precision = self._flops[-1].precision
+        precisions = {flops.precision for flops, _ in self._flops}
+        precision = precisions.pop() if len(precisions) == 1 else None
         facts.options["precision"] = precision or "mixed"
         if self._device.type == "cuda" and precision is not None:
             facts.peak_flops = device_peak_flops(torch.cuda.get_device_name(self._device), precision)

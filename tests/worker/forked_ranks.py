@@ -18,6 +18,7 @@ from pathlib import Path
 from scalecurve_api.spec.trial import TrialSpec
 from tests.worker.ports import free_port
 from tests.worker.worker_ranks import SCRIPTS, rank_environment
+from tools import ROOT
 
 SECONDS = 900
 
@@ -26,7 +27,8 @@ SECONDS = 900
 def _server() -> subprocess.Popen[str]:
     server = subprocess.Popen(
         [sys.executable, str(SCRIPTS / "rank_server.py")],
-        env=rank_environment(Path(os.devnull), None),
+        # Scripts of the tests import each other from the root.
+        env=rank_environment(Path(os.devnull), None, PYTHONPATH=str(ROOT)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

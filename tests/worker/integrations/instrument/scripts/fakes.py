@@ -8,10 +8,6 @@ Kinds that begin with ``sdk`` call ``attach``; the others know nothing of ScaleC
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[5]))
-
 
 import torch
 import torch.distributed as dist

@@ -34,7 +34,8 @@ TRACES = (
         ),
         (
             "apiVersion: x\nkind: JobSet\nspec: {}\n",
-            "is a manifest for Kubernetes, and no result: import what the job printed (kubectl logs JOB > out.txt), or measure it",
+            "is a manifest for Kubernetes, and no result: import what the job printed "
+            "(kubectl logs JOB > out.txt), or measure it",
         ),
         ("apiVersion: x\nkind: TFJob\nspec: {}\n", "is a manifest for Kubernetes"),
         ("apiVersion: x\nkind: ScalingExperiment\n", "is an experiment, and no result: run it"),

@@ -156,7 +156,7 @@ def test_a_short_training_by_hand_is_told_and_runs(capsys: pytest.CaptureFixture
     assert measurement.next_step()
     measurement.training_ended("more epochs")
     printed = capsys.readouterr()
-    assert "the training has 5 steps, and the measurement needs at least 279; more epochs" in printed.err
+    assert "the training has 5 steps, and the measurement needs at least 354; more epochs" in printed.err
     assert "no window was completed" in printed.out
 
 

@@ -23,6 +23,7 @@ class Noted:
     """A bench that notes what it is told."""
 
     samples_per_step = 4
+    bare = False
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -96,6 +97,16 @@ def test_a_loss_that_is_no_scalar_is_left_alone(loop: Loop) -> None:
     loop.loss(torch.ones(3))
     loop.loss(torch.tensor(2.5))
     assert bench(loop).since() == ["backward", "backward", ("loss", torch.tensor(2.5))]
+
+
+def test_bare_steps_are_told_of_nothing_but_their_end(loop: Loop) -> None:
+    assert loop._model is not None
+    bench(loop).bare = True
+    batches = iter(DataLoader(TensorDataset(torch.ones(8, 2)), 4))
+    loop.take(batches, next(batches))
+    loop._forward(loop._model, (torch.ones(4, 2),), {})
+    loop.loss(torch.tensor(2.0))
+    assert set(names(bench(loop).since())) == {"resume"}
 
 
 def test_a_scaled_loss_is_noted_before_it_is_scaled(loop: Loop) -> None:

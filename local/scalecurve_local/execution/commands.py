@@ -83,23 +83,22 @@ def commands(trial: TrialSpec, attempt: AttemptFolder, forked: bool = False) -> 
         Unavailable: when mpirun is needed and not installed.
     """
     trial = filled(trial)
-    workers, env = trial.point.workers, {**variables(trial), **trial.workload.environment}
+    processes, env = trial.workload.processes(trial.point.workers), {**variables(trial), **trial.workload.environment}
     launcher = Launcher.processes if forked else trial.workload.resolved_launcher
     if launcher is Launcher.processes:
-        ranks = range(trial.workload.processes(workers))
-        processes = [(rank_environment(rank, trial), attempt.rank_log(rank)) for rank in ranks]
+        started = [(rank_environment(rank, trial), attempt.rank_log(rank)) for rank in range(processes)]
         # A role's process is the only one of its kind here, so it may use the cores of all workers.
-        processes += [
+        started += [
             ({contract.ROLE_ENV: role, "LOCAL_WORLD_SIZE": "1"}, attempt.role_log(role))
             for role in trial.workload.roles
         ]
-        return [Command(argv=_program(trial), env={**own, **env}, log=str(log)) for own, log in processes]
+        return [Command(argv=_program(trial), env={**own, **env}, log=str(log)) for own, log in started]
     log, logged = str(attempt.launcher_log), ["sh", str(attempt.launcher_log.parent), *_program(trial)]
     if launcher is Launcher.mpirun:
-        argv = [find_mpirun(), "-n", str(workers), "/bin/sh", "-c", _NUMBERED + _LOGGED, *logged]
+        argv = [find_mpirun(), "-n", str(processes), "/bin/sh", "-c", _NUMBERED + _LOGGED, *logged]
         world = {name: value for name, value in rank_environment(0, trial).items() if name.endswith("WORLD_SIZE")}
         return [Command(argv=argv, env={**_MPI_SETTINGS, **world, **env}, log=log)]
-    options = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={workers}", "--max-restarts=0"]
+    options = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={processes}", "--max-restarts=0"]
     argv = [*_python("torch.distributed.run"), *options, "--no-python", "/bin/sh", "-c", _LOGGED, *logged]
     return [Command(argv=argv, env=env, log=log)]
 

@@ -47,6 +47,11 @@ def test_the_built_in_program_runs_under_torchrun_on_the_loopback() -> None:
     assert command.log == "/b/.work/t/attempt-1/logs/launcher.log"
 
 
+def test_data_parallel_runs_as_one_process_for_all_gpus() -> None:
+    (command,) = commands(trial(strategy="dp", device="gpu"), HERE)
+    assert "--nproc-per-node=1" in command.argv
+
+
 def test_a_custom_command_runs_as_plain_processes_with_ranks() -> None:
     found = commands(trial(program="custom", command=["./train", "--x"], env={"A": "b"}), HERE)
     assert [command.env["RANK"] for command in found] == ["0", "1"]

@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from scalecurve_worker.torch.collective_calls import CollectiveCall, CollectiveCalls
@@ -70,3 +72,14 @@ def test_what_torch_compiles_is_compiled_before_and_after(group: None) -> None:
     with CollectiveCalls(seen.append):
         reduced(torch.ones(6))
     assert seen == 2 * [("gloo:all_reduce", 24)]
+
+
+def test_an_optimizer_of_shards_plans_its_step_on_fake_tensors(group: None) -> None:
+    seen: list[CollectiveCall] = []
+    model = nn.Linear(5, 3)  # of shapes that no other test has given torch's cache of plans
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with CollectiveCalls(seen.append):
+        model(torch.ones(2, 5)).sum().backward()
+        optimizer.step()
+    assert {call.kind for call in seen} <= {"gloo:_all_gather_base", "gloo:_reduce_scatter_base"}

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch.distributed as dist
 from torch import Tensor
 from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -19,6 +20,7 @@ _NAMESPACES = ("c10d", "_c10d_functional")
 _NO_DATA = ("barrier", "monitored_barrier_", "check_for_nan", "wait_tensor", "_wrap_tensor_autograd")
 _PARTED = {"allreduce": "all_reduce", "allgather": "all_gather", "alltoall": "all_to_all"}
 _GROUPS = ("process_group", "group_name")
+_PLAIN = (Tensor, Parameter)
 
 
 class CollectiveCall(NamedTuple):
@@ -38,9 +40,9 @@ class CollectiveCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
         self._tell = tell
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if isinstance(func, HigherOrderOperator) or any(kind not in (Tensor, Parameter) for kind in types):
+        if isinstance(func, HigherOrderOperator) or any(kind not in (*_PLAIN, FakeTensor) for kind in types):
             return NotImplemented  # it comes again, as operations on what a DTensor or another such tensor holds
-        if func.namespace in _NAMESPACES:
+        if func.namespace in _NAMESPACES and FakeTensor not in types:
             call = collective_call(func, args)
             if call is not None:
                 self._tell(call)

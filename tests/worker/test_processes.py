@@ -14,7 +14,7 @@ import pytest
 
 from scalecurve_api.contract import failure_file, journal_file, rank_file, ready_file
 from scalecurve_api.record.journal import HEADER, ROW, StepRow
-from scalecurve_api.record.rank import RankRecord, RankTopology
+from scalecurve_api.record.rank import RankRecord, RankTopology, Window, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
 from tests.step_journal import read_rows
 from tests.waiting import PATIENCE_S, eventually
@@ -27,6 +27,10 @@ PURE = [sys.executable, str(SCRIPTS / "pure.py")]
 
 
 EXEC = [sys.executable, "-m", "scalecurve_worker", *PURE]
+
+
+def trained(record: RankRecord) -> list[Window]:
+    return [window for window in record.windows if window.kind is WindowKind.train]
 
 
 @contextmanager
@@ -51,14 +55,14 @@ def test_plain_processes_meet_in_the_folder(tmp_path: Path) -> None:
     trial = make_trial(2, measure={"warmupSteps": 12, "maxWarmupSteps": 60, "windows": 3, "stepsPerWindow": 20})
     with ranks(tmp_path, trial, EXEC, SCALECURVE_CORES=sets) as started:
         printed = [process.communicate(timeout=PATIENCE_S)[0] for process in started]
-    assert printed == ["windows 3 world 2\n"] * 2
+    assert printed == ["windows 7 world 2\n"] * 2, "three, and turns of bare and instrumented ones"
     found = records(tmp_path, 2)
     assert [record.topology.device for record in found] == [f"cpu:{cores[0]}", f"cpu:{cores[-1]}"]
     assert found[0].warmup == found[1].warmup
-    assert [w.steps for w in found[0].windows] == [w.steps for w in found[1].windows] == [20] * 3
+    assert [w.steps for w in trained(found[0])] == [w.steps for w in trained(found[1])] == [20] * 3
     assert [record.parameter_checksum for record in found] == ["same"] * 2
     # A barrier on every rank between two windows: none opens before the one before it has closed on every rank.
-    for index in range(1, 3):
+    for index in range(1, 7):
         before, both = ([record.windows[i] for record in found] for i in (index - 1, index))
         assert max(w.open_ns + w.wall_ns for w in before) < min(w.open_ns for w in both)
 
@@ -98,7 +102,7 @@ def test_metrics_are_live_and_linger(tmp_path: Path) -> None:
     assert f"scalecurve_step_duration_seconds_count{labels} 300.0" in text
     assert f"scalecurve_window_samples_total{labels} 1200.0" in text
     (window_s,) = re.findall(rf"^scalecurve_window_seconds_total{re.escape(labels)} (\S+)$", text, re.MULTILINE)
-    assert float(window_s) == pytest.approx(sum(window.wall_ns for window in record.windows) / 1e9)
+    assert float(window_s) == pytest.approx(sum(window.wall_ns for window in trained(record)) / 1e9)
 
 
 def test_mpirun_with_mpi4py(tmp_path: Path) -> None:

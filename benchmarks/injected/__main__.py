@@ -46,6 +46,8 @@ def main() -> None:
             f"{statistics.median(ratios):24.3f} {min(ratios):8.3f} {max(ratios):8.3f}",
             flush=True,
         )
+        for other in sorted({each.largest for each in results} - {case.kind}):
+            print(f"{'':8} instead: {other}")
 
 
 if __name__ == "__main__":

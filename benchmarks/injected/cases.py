@@ -52,7 +52,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """The largest term of a run, and the term that was injected, in seconds of a step."""
+    """The largest term of a run, or why there is none, and the term that was injected, in seconds of a step."""
 
     largest: str
     seconds: float
@@ -67,7 +67,7 @@ def run(case: Case, folder: Path, windows: int = 2, steps: int = 10, gpu: bool =
     """Measure 1 and 2 workers with the cause, in so many windows of so many steps, and explain ``folder/bundle``.
 
     Raises:
-        RuntimeError: the run failed; its output is in the message.
+        RuntimeError: the run failed or left no record; its output is in the message.
     """
     folder.mkdir(parents=True)
     file, bundle = folder / "experiment.yaml", folder / "bundle"
@@ -93,11 +93,13 @@ def run(case: Case, folder: Path, windows: int = 2, steps: int = 10, gpu: bool =
         return Finding("nothing lost", 0.0, case.expected_s or _told(bundle))
     ((_, bar),) = bars
     (last,) = (trial.record for trial in opened.trials if trial.spec.point.workers == 2)
-    if last is None or bar.largest is None:
-        raise RuntimeError(f"{case.name}: nothing was measured")
+    if last is None:
+        raise RuntimeError(f"{case.name}: no record: {done.stdout}{done.stderr}")
+    if bar.largest is None:
+        return Finding(f"not split: {bar.refused}", 0.0, case.expected_s or _told(bundle))
     trained = [window for window in last.windows if window.kind.value == "train"]
     step_s = sum(window.wall_ns for window in trained) / sum(window.steps for window in trained) / 1e9
-    share = next(term.share for term in bar.terms if term.kind == case.kind)
+    share = next((term.share for term in bar.terms if term.kind == case.kind), 0.0)
     return Finding(bar.largest.kind, share * step_s, case.expected_s or _told(bundle))
 
 

@@ -136,9 +136,9 @@ def well_formed(
         return None
 
 
-def lacks_data_alone(problems: Sequence[Problem]) -> bool:
-    """Whether all that is wrong is that no folder of data is named, which matters where data is read."""
-    return bool(problems) and all(each.path == _PATH and each.code is ProblemCode.required for each in problems)
+def lacks_data(problem: Problem) -> bool:
+    """Whether what is wrong is that no folder of data is named, which matters where data is read."""
+    return problem.path == _PATH and problem.code is ProblemCode.required
 
 
 def problem_table(checked: Iterable[Checked]) -> Table:

@@ -202,11 +202,12 @@ def load_experiment(
 
     Unless it ``reads_data``, the place of the data may be missing.
     """
-    from scalecurve.checks.validation import lacks_data_alone, validate, well_formed
+    from scalecurve.checks.validation import lacks_data, validate, well_formed
 
     checked = validate([file], overlays)
-    problems = [problem for result in checked for problem in result.problems]
-    if not reads_data and lacks_data_alone(problems) and (experiment := well_formed(file, overlays)):
+    found = [problem for result in checked for problem in result.problems]
+    problems = [problem for problem in found if reads_data or not lacks_data(problem)]
+    if found and not problems and (experiment := well_formed(file, overlays)):
         return experiment, checked[0].text
     for problem in problems:
         click.echo(str(problem), err=True)

@@ -42,6 +42,11 @@ device_option = click.option("--device", required=True, help="A shipped device, 
 precision_option = click.option("--precision", default="fp32", show_default=True, help="fp32, tf32, bf16 or fp16.")
 
 
+input_option = click.option(
+    "--input", "--shape", "size", help="Another input size: 224x224 or 224x224x3, or as data.shape: 3,224,224."
+)
+
+
 def ppp_options(function: F) -> F:
     """``--ppp-comp``, ``--ppp-comm`` and ``--software``, which sets both."""
     by_software = "[default: --software's]"
@@ -79,7 +84,10 @@ def platform_of(
 
 
 def network_named(reference: str, size: str | None = None) -> Network:
-    """A shipped network, one from a file, or ``package.module:name`` of torch; ``size`` as 224x224 or 224x224x3."""
+    """A shipped network, one from a file, or ``package.module:name`` of torch.
+
+    ``size`` is HxW, HxWxC, or C,H,W as experiments have it.
+    """
     from scalecurve_models.networks import find_network
 
     if ":" not in reference:
@@ -96,6 +104,11 @@ def network_named(reference: str, size: str | None = None) -> Network:
 def _shape(size: str, channels: int) -> Shape:
     from scalecurve_models.networks.reading import shape_of_text
 
+    if "," in size:
+        depth, *sides = integers(size, "--shape")
+        if len(sides) != 2 or 0 in (depth, *sides):
+            fail(f"--shape: expected channels, height and width such as 3,224,224, got {size!r}", EXIT_INPUT)
+        return (*sides, depth)
     shape = shape_of_text(size)
     return (*shape, channels) if len(shape) == 2 else shape
 

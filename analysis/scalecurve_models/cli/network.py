@@ -4,13 +4,19 @@ import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, output_option, show
-from scalecurve_models.cli.arguments import device_option, input_errors, integers, network_named, precision_option
+from scalecurve_models.cli.arguments import (
+    device_option,
+    input_errors,
+    input_option,
+    integers,
+    network_named,
+    precision_option,
+)
 
 REFERENCE = "a shipped network, a .yaml or .json file (our format or Paleo's), or package.module:name of torch"
 _flops_option = click.option(
     "--flops", default="mac", show_default=True, help="Counting convention: mac, 2mac or lu (Lu et al. 2017)."
 )
-_input_option = click.option("--input", "size", help="Another input size: 224x224 or 224x224x3.")
 _batch_option = click.option(
     "--batch", type=click.IntRange(1, 10**9), default=1, show_default=True, help="Batch size for memory."
 )
@@ -37,7 +43,7 @@ def list_(flops: str, output: str) -> None:
 @command.command("show", help=f"Show every layer of NET with its counts, and the totals. NET is {REFERENCE}.")
 @click.argument("net")
 @_flops_option
-@_input_option
+@input_option
 @_batch_option
 @click.option("--matrix", is_flag=True, help="Show the convolutions as matrix products (im2col) instead.")
 @output_option
@@ -54,7 +60,7 @@ def show_(net: str, flops: str, size: str | None, batch: int, matrix: bool, outp
 @command.command("compare", help=f"Compare the totals of several networks. NET is {REFERENCE}.")
 @click.argument("nets", nargs=-1, required=True)
 @_flops_option
-@_input_option
+@input_option
 @_batch_option
 @output_option
 def compare(nets: tuple[str, ...], flops: str, size: str | None, batch: int, output: str) -> None:
@@ -143,7 +149,7 @@ def inference(
 
 @command.command("convert", help=f"Print NET in our format, one layer per line. NET is {REFERENCE}.")
 @click.argument("net")
-@_input_option
+@input_option
 def convert(net: str, size: str | None) -> None:
     """Print a network in our format."""
     from scalecurve_models.networks import write_network

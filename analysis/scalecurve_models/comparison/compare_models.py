@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.compute import believable
 from scalecurve.curves.cost import SeriesCost, cost, merged, stated_price
+from scalecurve.render.table import Column
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_models.comparison.series_models import ExtraModels, SeriesModel, SeriesPrediction, predict_series
 from scalecurve_models.fitting.observations import ObservedSeries, observed_series, programs
@@ -37,6 +38,22 @@ class CostBasis:
         if seconds is None or self.per_worker_hour is None:
             return None
         return seconds / 3600 * workers * self.per_worker_hour
+
+    def columns(self) -> tuple[Column, Column]:
+        """Run time and cost of the work, as headings."""
+        return (
+            Column("seconds", f"Run time ({self.title})", "number", "s"),
+            Column("cost", f"Cost ({self.title})", "number", self.currency),
+        )
+
+    def cells(self, throughput: float, workers: int) -> tuple[float | None, float | None]:
+        """Under ``columns``."""
+        return self.seconds(throughput), self.cost(throughput, workers)
+
+    def plain(self, throughput: float, workers: int) -> dict[str, object]:
+        """The same by name, for JSON."""
+        names = (column.name for column in self.columns())
+        return {"work": self.title, **dict(zip(names, self.cells(throughput, workers), strict=True))}
 
 
 @dataclass(frozen=True)
@@ -139,6 +156,13 @@ def cost_basis(
     if dataset_samples:
         return CostBasis("one epoch", dataset_samples, hour, currency)
     return CostBasis(f"1 million {unit}", 1e6, hour, currency)
+
+
+def work_of(price: Cost | None) -> CostBasis:
+    """The same of what is in no bundle: of samples, by the price alone."""
+    if price is None:
+        return cost_basis(None, None, "samples", None, "")
+    return cost_basis(price.dataset_samples, price.epochs, "samples", price.per_worker_hour, price.currency)
 
 
 def _cost_basis(costs: SeriesCost, price: Cost | None) -> CostBasis:

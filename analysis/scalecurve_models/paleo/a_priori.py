@@ -8,7 +8,7 @@ from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_models.comparison.compare_models import CostBasis, cost_basis
+from scalecurve_models.comparison.compare_models import CostBasis, work_of
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.networks import Network
 from scalecurve_models.networks.catalog import images_per_sample, network_of
@@ -38,10 +38,7 @@ def predict_experiment(
         series.setdefault(trial.point.series, []).append(trial)
     if len(series) > MOST_SERIES:
         raise FitError(f"predict: the experiment has {len(series)} series; at most {MOST_SERIES} are supported")
-    price = experiment.spec.cost
-    samples, epochs = (price.dataset_samples, price.epochs) if price else (None, None)
-    hour, currency = (price.per_worker_hour, price.currency) if price else (None, "")
-    work = cost_basis(samples, epochs, "samples", hour, currency)
+    work = work_of(experiment.spec.cost)
     rows: list[tuple[Cell, ...]] = []
     idle: set[int] = set()
     for name, trials in series.items():
@@ -62,8 +59,7 @@ def predict_experiment(
         Column("step_ms", "Step", "number", "ms"),
         Column("throughput", "Throughput", "number", "samples/s"),
         Column("efficiency", "Efficiency", "percent"),
-        Column("seconds", f"Run time ({work.title})", "number", "s"),
-        Column("cost", f"Cost ({work.title})", "number", work.currency),
+        *work.columns(),
     )
     title = f"A priori prediction for {experiment.metadata.name}"
     return (Table("expected", title, columns, tuple(rows), tuple(notes)),)
@@ -97,7 +93,7 @@ def _series(
             alone, rate = usual[0][0].samples / times[0] * 1e3, step.samples / times[index] * 1e3
             yield (
                 *(name, step.workers, step.batch_per_worker, model, times[index], rate),
-                *(rate / step.workers / alone, work.seconds(rate), work.cost(rate, step.workers)),
+                *(rate / step.workers / alone, *work.cells(rate, step.workers)),
             )
 
 

@@ -1,8 +1,10 @@
 """Tables of Paleo's predictions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scalecurve.render.table import Cell, Column, Table, columns_of
+from scalecurve_models.comparison.compare_models import CostBasis
 from scalecurve_models.networks.counting import CONVENTIONS
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.calibration import MeasuredStep, PppCalibration
@@ -25,19 +27,32 @@ def _step(step: StepPrediction) -> tuple[Cell, ...]:
     return step.workers, step.batch_per_worker, step.forward_ms, step.backward_ms, step.update_ms
 
 
+def _rates(step: StepPrediction | PlusPrediction, base: float, workers: int, work: CostBasis) -> tuple[Cell, ...]:
+    """The cells under ``_RATE_COLUMNS`` and those of the work."""
+    return step.step_ms, step.throughput, step.throughput / base, *work.cells(step.throughput, workers)
+
+
+def _work_columns(work: CostBasis) -> tuple[Column, ...]:
+    return tuple(replace(column, title=column.title.lower()) for column in work.columns())
+
+
 def scaling_table(
-    predictions: Sequence[StepPrediction], network: Network, platform: Platform, scaling: str, revision: str
+    predictions: Sequence[StepPrediction],
+    network: Network,
+    platform: Platform,
+    scaling: str,
+    revision: str,
+    work: CostBasis,
 ) -> Table:
     """One row per number of workers; speed-up is relative to the throughput per worker of the first row."""
     columns = (
         *_STEP_COLUMNS,
         *columns_of("number", "ms", one_to_all_ms="one to all", tree_ms="tree", butterfly_ms="butterfly"),
         *_RATE_COLUMNS,
+        *_work_columns(work),
     )
     base = predictions[0].throughput / predictions[0].workers
-    rows = [
-        (*_step(p), *p.communication_ms.values(), p.step_ms, p.throughput, p.throughput / base) for p in predictions
-    ]
+    rows = [(*_step(p), *p.communication_ms.values(), *_rates(p, base, p.workers, work)) for p in predictions]
     notes = (
         "Step, throughput and speed-up use the tree, without overlap and without message latency.",
         f"Revision {revision} of the authors' code, GEMM only.",
@@ -46,17 +61,19 @@ def scaling_table(
     return Table("paleo", f"Paleo: {network.name}, {scaling} scaling", columns, tuple(rows), notes)
 
 
-def plus_table(predictions: Sequence[PlusPrediction], network: Network, platform: Platform, scaling: str) -> Table:
+def plus_table(
+    predictions: Sequence[PlusPrediction], network: Network, platform: Platform, scaling: str, work: CostBasis
+) -> Table:
     """One row per number of workers, with the exchange and step of Paleo+."""
     columns = (
         *_STEP_COLUMNS,
         *columns_of("number", "ms", exchange_ms="exchange", exposed_ms="exposed"),
         *_RATE_COLUMNS,
+        *_work_columns(work),
     )
     base = predictions[0].throughput / predictions[0].paleo.workers
     rows = [
-        (*_step(p.paleo), p.exchange_ms, p.exposed_ms, p.step_ms, p.throughput, p.throughput / base)
-        for p in predictions
+        (*_step(p.paleo), p.exchange_ms, p.exposed_ms, *_rates(p, base, p.paleo.workers, work)) for p in predictions
     ]
     terms = predictions[0].terms
     notes = (
@@ -115,13 +132,13 @@ def measured_table(
     points: Sequence[MeasuredStep],
     initial: Platform,
     calibrated: Platform,
+    work: CostBasis,
     *,
     variant: Variant = HEAD,
-    per_worker_hour: float | None = None,
 ) -> Table:
     """Measured steps against Paleo, uncalibrated and with the PPP calibrated on one worker.
 
-    Run time and cost are for a million samples; cost in the unit of ``per_worker_hour``.
+    Run time and cost are of ``work``.
     """
     columns = (
         *columns_of("count", workers="workers", batch_per_worker="batch/worker"),
@@ -129,8 +146,8 @@ def measured_table(
         Column("uncalibrated_error", "error", "percent"),
         Column("calibrated", "calibrated", "number", "samples/s"),
         Column("calibrated_error", "error", "percent"),
-        *columns_of("number", "s", measured_s="1 million samples", calibrated_s="calibrated"),
-        *columns_of("number", measured_cost="cost", calibrated_cost="calibrated"),
+        *columns_of("number", "s", measured_s=work.title, calibrated_s="calibrated"),
+        *columns_of("number", work.currency, measured_cost="cost", calibrated_cost="calibrated"),
         Column("cost_error", "error", "percent"),
     )
 
@@ -143,12 +160,10 @@ def measured_table(
         n = point.workers
         measured = point.batch_per_worker * n / point.step_ms * 1e3
         plain, fitted = rate(point, initial), rate(point, calibrated)
-        costs: tuple[Cell, ...] = (None, None, None)
-        if per_worker_hour is not None:
-            hours = [1e6 / each / 3600 * n * per_worker_hour for each in (measured, fitted)]
-            costs = (*hours, measured / fitted - 1)
+        costs = (work.cost(measured, n), work.cost(fitted, n))
         rates = (measured, plain, plain / measured - 1, fitted, fitted / measured - 1)
-        rows.append((n, point.batch_per_worker, *rates, 1e6 / measured, 1e6 / fitted, *costs))
+        error = None if costs[0] is None else measured / fitted - 1
+        rows.append((n, point.batch_per_worker, *rates, work.seconds(measured), work.seconds(fitted), *costs, error))
     notes = (
         "The PPP was calibrated on the one-worker steps; all other predictions are blind, and all uncalibrated ones.",
         f"PPP uncalibrated: {initial.ppp_comp:.4g}; calibrated: {calibrated.ppp_comp:.4g}; both use "

@@ -214,4 +214,6 @@ def test_a_prediction_reads_no_data(tmp_path: Path, source: str, model: str):
     result = run(path, "--device", "H200", "--link", "nvlink4")
     assert (result.exit_code, result.stderr) == (0, "")
     path.write_text(path.read_text().replace("perWorker: 8", "perWorker: 0"))
-    assert "data.path" in run(path, "--device", "H200").stderr
+    refused = run(path, "--device", "H200")
+    assert (refused.exit_code, "perWorker" in refused.stderr) == (2, True)
+    assert "data.path" not in refused.stderr

@@ -66,6 +66,27 @@ def test_tables_of_every_kind():
         assert run(*arguments, "-o", "csv").exit_code == run(*arguments, "-o", "md").exit_code == 0
 
 
+STRONG = ("--network=inception_v3", "--device=K80_GPU", "--link=pcie3", "--batch=128", "--scaling=strong")
+
+
+def test_run_time_and_cost_stand_beside_throughput():
+    priced = ("--workers=1,8", "--per-worker-hour=0.9", "--dataset-samples=50000", "--epochs=10")
+    for got in rows(*STRONG, *priced) + rows(*STRONG, *priced, "--plus"):
+        assert got["work"] == "full training"
+        assert got["seconds"] == pytest.approx(500_000 / got["throughput"])
+        assert got["cost"] == pytest.approx(got["seconds"] / 3600 * got["workers"] * 0.9)
+    (unpriced,) = rows(*STRONG)
+    assert (unpriced["work"], unpriced["cost"]) == ("1 million samples", None)
+    assert "cost (full training) (USD)" in run(*STRONG, *priced).output
+    assert "Price: paleo_demo" in run(*STRONG, "--prices", "paleo_demo").output
+
+
+def test_a_shape_is_that_of_experiments():
+    named = ("--network=resnet50", "--device=K80", "--batch=64")
+    assert rows(*named, "--shape", "3,64,32") == rows(*named, "--input", "64x32x3")
+    assert "kernel 3x3 does not fit into 1x1" in run(*STRONG, "--shape", "3,32,32").stderr
+
+
 def test_plus_adds_to_the_rows_and_leaves_paleos_parts():
     common = ["--network", "resnet50", "--device", "H200", "--link", "nvlink4", "--batch", "128", "--workers", "1,4"]
     plain, plus = rows(*common), rows(*common, "--plus", "--latency-us", "20", "--overlap", "2")
@@ -114,6 +135,9 @@ def test_measured_steps_calibrate(tmp_path):
         ({"software": "torch"}, "--software 'torch': expected one of peak, tensorflow, mxnet, caffe"),
         ({"precision": "bf16"}, "device K80: no peak for 'bf16'"),
         ({"parallel": "pipeline"}, "--parallel 'pipeline': expected one of data, model, hybrid"),
+        ({"shape": "3,32"}, "--shape: expected channels, height and width such as 3,224,224, got '3,32'"),
+        ({"shape": "3,32,0"}, "--shape: expected channels, height and width such as 3,224,224, got '3,32,0'"),
+        ({"epochs": "3"}, "--dataset-samples, --epochs and --currency require a price"),
         ({"overlap": "2"}, "--overlap requires --plus"),
         ({"measured": "none.csv"}, "none.csv: cannot be read"),
         ({"network": "alex_v2_8gpu", "parallel": "model"}, "8 splits: the authors' code supports at most"),
@@ -163,11 +187,3 @@ def test_steps_of_several_workers_are_set_beside_paleo(tmp_path: Path):
     assert rows[2][6] == "2.9 %"
     # 1e6 samples at 384/s on 8 workers at 0.90.
     assert rows[2][9] == "5.208"
-
-
-def test_a_price_without_measured_steps_is_refused():
-    result = CliRunner().invoke(
-        cli, ["predict", "paleo", "--network", "nin", "--device", "K80", "--batch", "1", "--per-worker-hour", "1"]
-    )
-    assert result.exit_code == 2
-    assert "--per-worker-hour requires --measured" in result.output

@@ -12,7 +12,7 @@ from scalecurve.cli import cli
 from scalecurve.curves.cost import cost, holds_for, merged
 from scalecurve.hardware.devices import devices
 from scalecurve.hardware.entries import EntryError
-from scalecurve.hardware.prices import find_price, price_notes, prices
+from scalecurve.hardware.prices import find_price, price_notes, prices, prices_for
 from scalecurve.reporting import report
 from scalecurve.statistics.mean import mean
 from scalecurve_api.record.trial_record import TrialRecord
@@ -46,6 +46,16 @@ def own(tmp_path: Path) -> Path:
 
 def run(*arguments: object):
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def test_without_a_price_the_shipped_ones_of_the_device_are_named(tmp_path: Path):
+    truth = Truth(device_name="NVIDIA H200")
+    bundle = open_bundle(write_bundle(tmp_path / "h", experiment("h", workers=[1, 2]), truth, tables=False))
+    assert prices_for([bundle]) == ("hyperstack_h200",)
+    assert prices_for([bundle_at(tmp_path / "cpu")]) == ()
+    named = "Dated prices of this accelerator: --prices hyperstack_h200."
+    assert named in run("cost", tmp_path / "h").output
+    assert named not in run("cost", tmp_path / "h", "--per-worker-hour", "1").output
 
 
 def test_every_shipped_price_has_a_day_a_source_and_a_known_accelerator():

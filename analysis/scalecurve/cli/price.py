@@ -74,12 +74,17 @@ class PriceOverride:
         return self.cost
 
     def notes(self, bundles: Sequence[Bundle] = ()) -> tuple[str, ...]:
-        from scalecurve.hardware.prices import price_notes
+        from scalecurve.curves.cost import stated_price
+        from scalecurve.hardware.prices import price_notes, prices_for
 
         if self.of:
             spelled = ", ".join(f"{name} {cost.per_worker_hour:g} {cost.currency}" for name, cost in self.of.items())
             return (f"Prices of a worker-hour by --per-worker-hour: {spelled}.",)
-        return price_notes(self.price, bundles) if self.price is not None else ()
+        if self.price is not None:
+            return price_notes(self.price, bundles)
+        known = self.cost is not None or any(stated_price(bundle) for bundle in bundles)
+        fitting = () if known else prices_for(bundles)
+        return (f"Dated prices of this accelerator: --prices {' or '.join(fitting)}.",) if fitting else ()
 
     def annotated(self, tables: Sequence[Table], bundles: Sequence[Bundle] = ()) -> list[Table]:
         first, *rest = tables

@@ -83,6 +83,18 @@ def price_notes(price: Price, bundles: Sequence[Bundle]) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def prices_for(bundles: Sequence[Bundle]) -> tuple[str, ...]:
+    """Names of the shipped prices of the accelerator that all valid runs used; none where they used several."""
+    devices = {
+        place.device_name
+        for bundle in bundles
+        for t in bundle.trials
+        if t.good and t.record
+        for place in t.record.topology
+    }
+    return tuple(name for name, price in prices().items() if len(devices) == 1 and _is_of(price, *devices))
+
+
 def _is_of(price: Price, device: str) -> bool:
     """By the model's name: ``H200`` and ``NVIDIA H200``, ``K80_GPU`` and ``Tesla K80``."""
     try:

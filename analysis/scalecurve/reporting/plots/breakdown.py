@@ -13,7 +13,7 @@ from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 
 MOST_PANELS = 8
-MOST_INTERVALS = 6  # bars of one panel that have room for an interval above
+MOST_INTERVALS = 5  # bars of one panel that have room for an interval above
 COMPUTE, EXPOSED, WHOLE = theme.PALETTE[5], theme.PALETTE[1], theme.GRID
 _CAPTION = (
     "Mean step of the timed windows. Exposed communication is the step time saved by removing the all-reduce, "
@@ -72,7 +72,7 @@ def _panel(axes: Axes, series: SeriesResult) -> dict[str, object]:
     for place, p in zip(places, points, strict=True):
         if p.exposed_share is not None and p.exposed_share.value > 0:
             value, interval = formatting.parted(p.exposed_share, as_percent=True)
-            share = f"{value}\n{interval}" if interval and len(points) <= MOST_INTERVALS else value
+            share = f"{value}\n{axis.folded(interval, 12)}" if interval and len(points) <= MOST_INTERVALS else value
             axes.text(place, floor[place] + top * factor * 0.02, share, ha="center", va="bottom", fontsize=8)
     axis.linear_axis(axes, "y", 0, top * factor * 1.2, axis.short)
     axis.fixed_ticks(axes, "x", places, [str(p.workers) for p in points])

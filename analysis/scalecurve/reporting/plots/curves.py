@@ -24,6 +24,7 @@ from scalecurve.reporting.drawing.marks import (
 from scalecurve.reporting.drawing.scales import in_sight, log_scale, percent_scale, ratio_scale
 from scalecurve.reporting.drawing.sheet import RIGHT, RIGHT_AXIS
 from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.prices import MILLION
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.spec.scaling import Mode
@@ -101,7 +102,9 @@ def step_time(findings: Findings) -> Drawing | None:
 
 @plot("epoch", section="cost", order=10)
 def epoch(findings: Findings) -> Drawing | None:
-    """Where the size of an epoch is known; the time of all epochs on the right where that is too."""
+    """Of an epoch, with all epochs on the right where these are known; else of a million samples, of several points."""
+    if not any(series.dataset_samples for series in findings.costs.series):
+        return _draw(findings.costs.scaling, _million(findings)) if _compared(findings) else None
     epochs = {series.epochs for series in findings.costs.series}
     total = epochs.pop() if len(epochs) == 1 else None
     quantity = _Quantity(
@@ -114,6 +117,17 @@ def epoch(findings: Findings) -> Drawing | None:
         right=(f"{total:,} epochs (h)", total / 3600) if total else None,
     )
     return _draw(findings.costs.scaling, quantity)
+
+
+def _million(findings: Findings) -> _Quantity:
+    unit = _unit(findings.curves)
+    return _Quantity(
+        title=f"Run time of a million {unit}",
+        label=f"Run time of a million {unit} (s)",
+        value=lambda p: p.throughput.reciprocal().scaled(MILLION) if p.throughput else None,
+        caption="A million divided by throughput, since the size of an epoch is not known; thin lines are ideal.",
+        ideal=inverse_proportional,
+    )
 
 
 @plot("cost", section="cost", order=20)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option("--batch", type=int, required=True, help="Global batch (strong), or batch per worker (weak, hybrid).")
 @click.option("--scaling", default="weak", show_default=True, help="strong or weak.")
-@click.option("--workers", default="1", show_default=True, help="Worker counts: 1,2,4,8.")
+@click.option("--workers", help="Worker counts: 1,2,4,8.  [default: 1; the network's own for --parallel model]")
 @ppp_options
 @click.option(
     "--revision", default="head", show_default=True, help="Revision of the authors' code: head (2018), release (2016)."
@@ -86,7 +86,7 @@ class _Arguments:
     link: str
     batch: int
     scaling: Scaling
-    workers: str
+    workers: str | None
     ppp_comp: float | None
     ppp_comm: float | None
     software: str
@@ -129,7 +129,8 @@ class _Arguments:
 
 def _predict(arguments: _Arguments) -> Prediction:
     network = network_named(arguments.net, arguments.size)
-    workers = integers(arguments.workers, "--workers")
+    alone = network.splits if arguments.parallel == "model" else 1
+    workers = [alone] if arguments.workers is None else integers(arguments.workers, "--workers")
     platform = arguments.platform()
     arguments.check()
     measured_tables: list[Table] = []
@@ -173,13 +174,15 @@ def _data_parallel(arguments: _Arguments, network: Network, platform: Platform, 
 
 
 def _split(arguments: _Arguments, network: Network, platform: Platform, workers: list[int]) -> Prediction:
-    from scalecurve_models.paleo.parallel import predict_hybrid, predict_model_parallel
-    from scalecurve_models.paleo.tables import bounds_table, hybrid_table
+    from scalecurve_models.paleo.parallel import predict_hybrid, predict_model_scaling
+    from scalecurve_models.paleo.tables import hybrid_table, model_parallel_table
 
     batch, variant = arguments.batch, arguments.variant
     if arguments.parallel == "model":
-        passes = predict_model_parallel(network, platform, batch=batch, variant=variant)
-        return [bounds.plain() for bounds in passes], [bounds_table(passes, network, platform)]
+        work = arguments.work
+        steps = predict_model_scaling(network, platform, batch=batch, workers=workers, variant=variant)
+        table = model_parallel_table(steps, network, platform, work, variant)
+        return [step.plain() | work.plain(step.throughput, step.workers) for step in steps], [table]
     parts = [
         part for n in workers for part in predict_hybrid(network, platform, batch=batch, workers=n, variant=variant)
     ]

@@ -9,6 +9,7 @@ their errors, unless ``corrected``:
 - hybrid parallelism counts the values of the last unsplit layer, not their bytes, as what pipelining saves.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.networks.layer import AnyLayer
+from scalecurve_models.networks.splitting import split_over
 from scalecurve_models.paleo.costs import PARAMETER_BYTES, Array, Rates, costs_of, update_ms
 from scalecurve_models.paleo.nesting import bounds, nest
 from scalecurve_models.paleo.scaling import SCHEMES, Platform, check_counts, exchange_ms
@@ -32,8 +34,41 @@ class PassBounds:
     least_ms: float
     most_ms: float
 
+
+@dataclass(frozen=True)
+class ModelParallelStep:
+    """A step of one batch with a network over ``workers`` devices, in milliseconds.
+
+    ``alone_ms`` is the step of the network that is not split; as in the authors' code there is no update.
+    """
+
+    workers: int
+    batch: int
+    passes: tuple[PassBounds, ...]
+    alone_ms: float
+
+    @property
+    def step_ms(self) -> float:
+        """With branches in parallel; on one device they run in sequence."""
+        return self.most_ms if self.workers == 1 else sum(each.least_ms for each in self.passes)
+
+    @property
+    def most_ms(self) -> float:
+        return sum(each.most_ms for each in self.passes)
+
+    @property
+    def throughput(self) -> float:
+        return self.batch / self.step_ms * 1e3
+
+    @property
+    def speedup(self) -> float:
+        """Time on one machine over time on all: "average training speed-up" of Dean et al., NIPS 2012, Figure 3."""
+        return self.alone_ms / self.step_ms
+
     def plain(self) -> dict[str, object]:
-        return {"pass": self.name, "lower_ms": self.least_ms, "upper_ms": self.most_ms}
+        passes = {each.name: {"lower_ms": each.least_ms, "upper_ms": each.most_ms} for each in self.passes}
+        values = {"step_ms": self.step_ms, "throughput": self.throughput, "speedup": self.speedup}
+        return {"workers": self.workers, **passes, **values}
 
 
 @dataclass(frozen=True)
@@ -69,6 +104,23 @@ def predict_model_parallel(
         times = np.add(*part.by_layer(batch, rates)) + fetches
         passes.append(PassBounds(name, *bounds(items, dict(zip(costs.names, times.tolist(), strict=True)))))
     return passes
+
+
+def predict_model_scaling(
+    network: Network, platform: Platform, *, batch: int, workers: Sequence[int], variant: Variant = HEAD
+) -> list[ModelParallelStep]:
+    """A step of the same global batch with the split layers over each number of workers.
+
+    Raises PaleoError for counts that cannot be, NetworkError where the network cannot be split over a count.
+    """
+    for n in workers:
+        check_counts(batch, n, "strong")
+
+    def passes(devices: int) -> tuple[PassBounds, ...]:
+        return tuple(predict_model_parallel(split_over(network, devices), platform, batch=batch, variant=variant))
+
+    alone_ms = sum(each.most_ms for each in passes(1))
+    return [ModelParallelStep(n, batch, passes(n), alone_ms) for n in workers]
 
 
 def predict_hybrid(

@@ -8,7 +8,7 @@ from scalecurve_models.comparison.compare_models import CostBasis
 from scalecurve_models.networks.counting import CONVENTIONS
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.calibration import MeasuredStep, PppCalibration
-from scalecurve_models.paleo.parallel import HybridPart, PassBounds
+from scalecurve_models.paleo.parallel import HybridPart, ModelParallelStep
 from scalecurve_models.paleo.plus import PlusPrediction
 from scalecurve_models.paleo.scaling import InferenceRate, Platform, StepPrediction, predict_step
 from scalecurve_models.paleo.terms import HEAD, Variant
@@ -84,14 +84,35 @@ def plus_table(
     return Table("paleo_plus", f"Paleo+: {network.name}, {scaling} scaling", columns, tuple(rows), notes)
 
 
-def bounds_table(passes: Sequence[PassBounds], network: Network, platform: Platform) -> Table:
-    """A forward and a backward pass of a split network."""
+def model_parallel_table(
+    steps: Sequence[ModelParallelStep], network: Network, platform: Platform, work: CostBasis, variant: Variant = HEAD
+) -> Table:
+    """One row per number of workers; speed-up is relative to the network on one of them."""
     columns = (
-        Column("pass", "pass"),
-        *columns_of("number", "ms", lower_ms="branches in parallel", upper_ms="branches in sequence"),
+        Column("workers", "workers", "count"),
+        *columns_of("number", "ms", forward_ms="forward", forward_most_ms="branches in sequence"),
+        *columns_of("number", "ms", backward_ms="backward", backward_most_ms="branches in sequence"),
+        *_RATE_COLUMNS,
+        *_work_columns(work),
     )
-    rows = tuple((each.name, each.least_ms, each.most_ms) for each in passes)
-    return Table("paleo_model", f"Paleo: {network.name}, model parallel", columns, rows, (_platform_note(platform),))
+    rows = tuple(
+        (
+            *(s.workers, *(ms for each in s.passes for ms in (each.least_ms, each.most_ms))),
+            *(s.step_ms, s.throughput, s.speedup, *work.cells(s.throughput, s.workers)),
+        )
+        for s in steps
+    )
+    notes = (
+        f"Layers written for several devices are split over the workers, the others run on one; every step is of "
+        f"{steps[0].batch:,} samples. Paleo's rules (Qi et al., ICLR 2017), its authors' simulate_model_parallel.",
+        "Forward, backward and step have branches in parallel, and no update, as in the authors' code.",
+        "Values of other devices are fetched at the link's bandwidth."
+        if variant.corrected
+        else "Values of other devices are fetched at the device's memory bandwidth, a mistake of theirs: --corrected.",
+        "Speed-up: time on one machine over time on N, as in Dean et al., NIPS 2012, Figure 3.",
+        _platform_note(platform),
+    )
+    return Table("paleo_model", f"Paleo: {network.name}, model parallel", columns, rows, notes)
 
 
 def hybrid_table(parts: Sequence[HybridPart], network: Network, platform: Platform) -> Table:

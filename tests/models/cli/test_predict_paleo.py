@@ -50,7 +50,7 @@ def test_tables_of_every_kind():
     common = ["--device", "K80", "--batch", "64"]
     for arguments, text in [
         (["--network", "vgg16", *common, "--workers", "1,8"], "Paleo: vgg16, weak scaling"),
-        (["--network", "alex_v2_4gpu", *common, "--parallel", "model"], "branches in parallel (ms)"),
+        (["--network", "alex_v2_4gpu", *common, "--parallel", "model"], "branches in sequence (ms)"),
         (
             ["--network", "alex_v2_4gpu", *common, "--parallel", "hybrid", "--workers", "4"],
             "Paleo: alex_v2_4gpu, hybrid",
@@ -97,13 +97,34 @@ def test_plus_adds_to_the_rows_and_leaves_paleos_parts():
 
 
 def test_model_and_hybrid_rows():
-    forward, backward = rows("--network", "alex_v2_2gpu", "--device", "K20", "--batch", "32", "--parallel", "model")
-    assert (forward["pass"], backward["pass"]) == ("forward", "backward")
-    assert forward["lower_ms"] <= forward["upper_ms"]
+    (own,) = rows("--network", "alex_v2_2gpu", "--device", "K20", "--batch", "32", "--parallel", "model")
+    assert own["workers"] == 2
+    assert own["forward"]["lower_ms"] <= own["forward"]["upper_ms"]
     parts = rows(
         "--network", "alex_v2_2gpu", "--device", "K20", "--batch", "32", "--parallel", "hybrid", "--workers", "2"
     )
     assert [part["part"] for part in parts] == ["data", "model"]
+
+
+def test_model_parallelism_has_a_row_for_each_number_of_workers():
+    split = ("--network", "alex_v2_4gpu", "--device", "K80_GPU", "--link", "pcie3", "--parallel", "model")
+    got = rows(*split, "--batch", "128", "--workers", "1,2,4")
+    assert [row["workers"] for row in got] == [1, 2, 4]
+    assert got[0]["speedup"] == 1
+    for row in got:
+        assert row["step_ms"] == pytest.approx(row["forward"]["lower_ms"] + row["backward"]["lower_ms"])
+        assert row["speedup"] == pytest.approx(got[0]["step_ms"] / row["step_ms"])
+        assert row["throughput"] == pytest.approx(128e3 / row["step_ms"])
+    assert 1 < got[1]["speedup"] < got[2]["speedup"] < 4
+    two = rows(*split[2:], "--network", "alex_v2_2gpu", "--batch", "128")
+    assert two[0]["step_ms"] == pytest.approx(got[1]["step_ms"])
+
+
+def test_a_network_on_one_device_runs_its_branches_in_sequence():
+    one = ("--network", "inception_v3", "--device", "K80", "--batch", "8", "--parallel", "model")
+    (row,) = rows(*one)
+    assert row["step_ms"] == pytest.approx(row["forward"]["upper_ms"] + row["backward"]["upper_ms"])
+    assert "no layer is split, so 2 devices compute as one" in run(*one, "--workers", "2").stderr
 
 
 def test_measured_steps_calibrate(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import shutil
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from scalecurve.cli.exit_codes import EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from scalecurve.bundle.open import Bundle
     from scalecurve.render.table import Table
+    from scalecurve.reporting.drawing import Drawing
     from scalecurve_api.spec.experiment import ScalingExperiment
 
 
@@ -59,6 +61,9 @@ class Fraction(Real):
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 output_option = click.option(
     "-o", "--output", type=click.Choice(FORMS), default="table", show_default=True, help="Output format."
+)
+plot_option = click.option(
+    "--plot", "folder", metavar="FOLDER", type=click.Path(path_type=Path), help="Also draw it: a PNG and an SVG file."
 )
 overlay_option = click.option(
     "--overlay",
@@ -114,6 +119,24 @@ def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None
         click.echo("\n".join(table.markdown() for table in tables), nl=False)
     else:
         click.echo("\n".join(map(as_text, tables)), nl=False)
+
+
+def save_plot(folder: Path | None, name: str, draw: Callable[[], Drawing], form: str) -> None:
+    """Write a plot as PNG and SVG into the folder, which is made, and print where with its caption; or do nothing."""
+    if folder is None:
+        return
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    from scalecurve.reporting.drawing.render import plot_settings, render
+
+    with plot_settings():
+        plot = render(name, draw(), png=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for suffix, data in (("png", plot.png or b""), ("svg", plot.svg.encode())):
+            (folder / f"{name}.{suffix}").write_bytes(data)
+    except OSError as error:
+        fail(f"--plot {folder}: cannot be written: {error.strerror}", EXIT_ENVIRONMENT)
+    say(f"{folder / name}.png: {plot.title}. {plot.caption}", err=form != "table")
 
 
 def show_or_end(tables: Sequence[Table], form: str, warnings: Sequence[str] = ()) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
-from scalecurve.cli.output import Real, fail, output_option, show
+from scalecurve.cli.output import Real, fail, output_option, plot_option, save_plot, show
 from scalecurve_api.registry import load
 from scalecurve_models.cli.arguments import (
     device_option,
@@ -69,6 +71,7 @@ def command() -> None:
 @click.option("--nodes", type=click.IntRange(min=1), default=1, show_default=True, help="Nodes the ranks spread over.")
 @click.option("--alpha-out-us", type=Real(min=0), help="Latency per message between nodes.  [default: --alpha-us]")
 @click.option("--out-gb-s", type=Real(min=1e-9), help="Bandwidth between nodes in GB/s.  [default: --gb-s]")
+@plot_option
 @output_option
 def collective(
     sizes: str,
@@ -80,9 +83,13 @@ def collective(
     nodes: int,
     alpha_out_us: float | None,
     out_gb_s: float | None,
+    folder: Path | None,
     output: str,
 ) -> None:
-    """Show the time of an all-reduce by each algorithm, from latency and bandwidth alone."""
+    """Show the time of an all-reduce by each algorithm, from latency and bandwidth alone.
+
+    --plot draws a parameter server against the ring over the number of processes.
+    """
     from scalecurve_models.collectives.costs import LinkCost
     from scalecurve_models.collectives.tables import cost_table
 
@@ -95,6 +102,11 @@ def collective(
     counts, bytes_ = integers(workers, "--workers"), integers(sizes, "--bytes")
     with input_errors():
         show([cost_table(counts, bytes_, within, between, gamma=gamma, nodes=nodes, servers=servers)], output)
+        if folder is not None:
+            from scalecurve_models.collectives.server_against_ring import server_against_ring
+
+            link = between if nodes > 1 else within
+            save_plot(folder, "server-against-ring", lambda: server_against_ring(counts, bytes_, link), output)
 
 
 @click.command("optimus")

@@ -88,6 +88,11 @@ def cost(
     return latency + (transfer + reduced * gamma) * size
 
 
+def server_seconds(processes: int, size: float, link: LinkCost) -> float:
+    """Seconds of an exchange of ``size`` bytes through a parameter server that is one of the processes."""
+    return 2 * (processes - 1) * (link.alpha + size * link.beta)
+
+
 def lower_bound(ranks: int, size: float, bandwidth: float, collective: Collective = Collective.all_reduce) -> float:
     """Seconds that no algorithm can beat: every rank sends its share, 2(n-1)/n of an all-reduce, at ``bandwidth``."""
     return collective.bus_factor(ranks) * size / bandwidth

@@ -7,7 +7,7 @@ from scalecurve.render.table import Cell, Column, Table, columns_of
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_models.collectives.collective_fit import CrossValidatedCollective
 from scalecurve_models.collectives.comparison import USUAL, CollectiveComparison
-from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost, lower_bound
+from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost, lower_bound, server_seconds
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 
 
@@ -45,6 +45,7 @@ def cost_table(
         Column("bus_gb_s", "busbw", "number", "GB/s"),
         Column("equation", "Equation"),
     )
+    notes = (_server_note(workers, sizes[0], between if nodes > 1 else within),)
     rows: list[tuple[Cell, ...]] = []
     for n in workers:
         shape = RankGroup(n, nodes, servers)
@@ -53,7 +54,16 @@ def cost_table(
                 seconds = cost(algorithm, shape, size, within, between, gamma)
                 bus = size / seconds * 2 * (n - 1) / n / 1e9 if seconds else None
                 rows.append((n, formatting.size(size), size, algorithm.name, seconds * 1e6, bus, algorithm.equation))
-    return Table("collective", "All-reduce by algorithm", columns, tuple(rows))
+    return Table("collective", "All-reduce by algorithm", columns, tuple(rows), notes)
+
+
+def _server_note(workers: Sequence[int], size: float, link: LinkCost) -> str:
+    processes = max(2, min(workers))
+    time = formatting.seconds(server_seconds(processes, size, link))
+    return (
+        "parameter-server: n workers beside a server of its own, which receives n vectors and then sends n: 2n. Where "
+        f"the server is one of P processes, n = P - 1: 2(P-1)(α + Sβ), {time} at P = {processes}."
+    )
 
 
 def subject(comparisons: Sequence[CollectiveComparison]) -> str:

@@ -18,7 +18,8 @@ from scalecurve_models.fitting.observations import ObservedSeries, observed_seri
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalecurve_models.learning_curves.fit import LearningFit, depth_of, fit_learning
 from scalecurve_models.learning_curves.servers import ServedProgram, served_programs, served_tables
-from scalecurve_models.learning_curves.tables import depth_tables, learning_tables
+from scalecurve_models.learning_curves.tables import depth_tables, learning_tables, loss_models_table
+from scalecurve_models.optimus.depth import DepthRegression, LeftOutDepth
 from scalecurve_models.projection.roofline.devices import fit_energy, fit_utilization
 
 
@@ -56,11 +57,21 @@ class FitReport:
         return fit_tables([self], every_model=every_model)
 
 
+@dataclass(frozen=True)
+class FittedBundles:
+    """The tables of several bundles, and the loss curves of depths left out of one regression over all of them."""
+
+    tables: tuple[Table, ...]
+    left_out: tuple[LeftOutDepth, ...]
+
+
 def fit_tables(reports: Sequence[FitReport], factors: Table | None = None, *, every_model: bool) -> tuple[Table, ...]:
     """The fits of one bundle or several in one set of tables; ``factors`` compares the curves of several."""
     scaling = tuple(comparison for report in reports for comparison in report.scaling)
     first, *rest = comparison_tables(scaling, every_model=every_model) or (None,)
+    trained = [(report.bundle, report.learning) for report in reports if report.learning.training]
     tables = (
+        loss_models_table(trained) if trained else None,
         first,
         factors,
         *rest,
@@ -88,7 +99,7 @@ def fit_several(
     include_unproved: bool = False,
     training: bool = False,
     every_model: bool = True,
-) -> tuple[Table, ...]:
+) -> FittedBundles:
     """Fit several bundles, each for itself, and compare their curves by factor; see ``fit``.
 
     A held-out worker count may be measured in some of the bundles only.
@@ -107,21 +118,24 @@ def fit_several(
         )
         for bundle, counts in zip(used, measured, strict=True)
     ]
-    return (*fit_tables(reports, factor_table(used), every_model=every_model), *_over_bundles(reports))
-
-
-def _over_bundles(reports: Sequence[FitReport]) -> list[Table]:
-    """One regression of the loss curves of all bundles over model size and device, where two or more have some."""
-    learning = [report.learning for report in reports if report.learning.points]
-    if len(learning) < 2:
-        return []
-    notes: list[str] = []
-    curves = [curve for fit_ in learning for point in fit_.points for curve in point.curves]
-    tables = [table for table in depth_tables(*depth_of(curves, notes)) if table.rows]
-    return [
+    tables = fit_tables(reports, factor_table(used), every_model=every_model)
+    depth, left_out, notes = over_bundles(reports)
+    over_all = depth_tables(depth, left_out, training) if sum(bool(r.learning.points) for r in reports) > 1 else ()
+    all_bundles = [
         replace(table, name=f"{table.name}_all", title=f"{table.title}: all bundles", notes=(*table.notes, *notes))
-        for table in tables
+        for table in over_all
+        if table.rows
     ]
+    return FittedBundles((*tables, *all_bundles), left_out)
+
+
+def over_bundles(
+    reports: Sequence[FitReport],
+) -> tuple[DepthRegression | None, tuple[LeftOutDepth, ...], list[str]]:
+    """One regression of the loss curves of all bundles over model size and device."""
+    notes: list[str] = []
+    curves = [curve for report in reports for point in report.learning.points for curve in point.curves]
+    return *depth_of(curves, notes), notes
 
 
 def fit(

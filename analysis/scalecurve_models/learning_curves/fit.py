@@ -1,7 +1,7 @@
 """How a bundle's runs learn: fitted loss curves, steps and time to a target, and the effect of depth."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,7 +54,11 @@ class PointLearningFit:
 
 @dataclass(frozen=True)
 class LearningFit:
-    """Everything about learning in one bundle; ``critical`` is the batch beyond which few steps are saved."""
+    """Everything about learning in one bundle; ``critical`` is the batch beyond which few steps are saved.
+
+    ``training`` tells whether the points, and ``depth_training`` whether depth and left-out depths, are of the loss
+    that was trained on.
+    """
 
     points: tuple[PointLearningFit, ...]
     depth: DepthRegression | None
@@ -62,6 +66,8 @@ class LearningFit:
     critical: SumFit | None
     notes: tuple[str, ...]
     problems: tuple[UnusableFile, ...]
+    training: bool = False
+    depth_training: bool = False
 
 
 def fit_learning(
@@ -88,7 +94,17 @@ def fit_learning(
     if any(t.good and t.record and not t.record.evaluations and _of_noise(t.record) for t in bundle.trials):
         notes.append("Losses of steps on synthetic data are ignored: nothing can be learned from random data.")
     depth, left_out = depth_of(curves, notes)
-    return LearningFit(tuple(points), depth, left_out, _critical(points, notes), tuple(notes), problems)
+    critical = _critical(points, notes)
+    return LearningFit(tuple(points), depth, left_out, critical, tuple(notes), problems, training, training)
+
+
+def with_trained_depth(learning: LearningFit, bundle: Bundle) -> LearningFit:
+    """The same with depths compared by the loss that was trained on, as Optimus models it; of evaluations alone."""
+    curves, _ = learning_curves(bundle, lambda record: False, training=True)
+    notes: list[str] = []
+    depth, left_out = depth_of(curves, notes)
+    kept = tuple(dict.fromkeys([*learning.notes, *notes]))
+    return replace(learning, depth=depth, left_out=left_out, notes=kept, depth_training=True)
 
 
 def _of_noise(record: TrialRecord) -> bool:

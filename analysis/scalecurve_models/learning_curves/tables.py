@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 from scalecurve.render import formatting
-from scalecurve.render.table import Cell, Column, Table, columns_of, interval_ends
+from scalecurve.render.table import Cell, Column, Table, columns_of, experiment_column, interval_ends
+from scalecurve_models.fitting.least_squares import mean_absolute
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalecurve_models.learning_curves.fit import HALF, LearningFit, PointLearningFit
 from scalecurve_models.optimus.depth import CoefficientFit, DepthRegression, LeftOutDepth
+
+AT_BOUND_NOTE = "0: at its bound; coefficients are not negative, and the points are fitted best without this one."
 
 
 def learning_tables(learning: LearningFit) -> tuple[Table, ...]:
@@ -14,12 +17,57 @@ def learning_tables(learning: LearningFit) -> tuple[Table, ...]:
     if not learning.points:
         return ()
     every = (_curves(learning), _targets(learning), _parameters(learning))
-    return tuple(table for table in (*every, *depth_tables(learning.depth, learning.left_out)) if table.rows)
+    depths = depth_tables(learning.depth, learning.left_out, learning.depth_training)
+    return tuple(table for table in (*every, *depths) if table.rows)
 
 
-def depth_tables(depth: DepthRegression | None, left_out: Sequence[LeftOutDepth]) -> tuple[Table, Table]:
-    """Coefficients over size and device, and the curves of left-out depths."""
-    return _depth(depth), _left_out(left_out)
+def loss_models_table(fits: Sequence[tuple[str, LearningFit]]) -> Table:
+    """The coefficients of every curve of every bundle, one row each."""
+    columns = (
+        experiment_column(label for label, _ in fits),
+        *_WHERE,
+        Column("device", "Device"),
+        *columns_of("number", "1/step", b0="β0"),
+        *columns_of("number", b1="β1", b2="β2"),
+        Column("error", "Mean fit error", "percent"),
+    )
+    rows = [
+        (
+            label,
+            *_place(p),
+            p.curves[0].device,
+            *(parameter.value for parameter in p.fit.parameters),
+            mean_absolute(p.fit.residuals),
+        )
+        for label, learning in fits
+        for p in learning.points
+        if p.fit
+    ]
+    trained = all(learning.training for _, learning in fits)
+    notes = (
+        f"l(k) = 1/(β0 k + β1) + β2 after k steps, of the {_loss(trained)}. {AT_BOUND_NOTE} Intervals are in the table "
+        "of parameters.",
+    )
+    return Table("loss_models", f"Loss models: {_loss(trained)}", columns, tuple(rows), notes)
+
+
+def depth_tables(
+    depth: DepthRegression | None, left_out: Sequence[LeftOutDepth], training: bool
+) -> tuple[Table, Table]:
+    """Coefficients over size and device, and the curves of left-out depths, of the loss trained on or held out."""
+    return _depth(depth, training), _left_out(left_out, training)
+
+
+def left_out_sentence(left_outs: Sequence[LeftOutDepth]) -> str:
+    """How far the curves of left-out depths are off, by depth; empty without any."""
+    by_depth: dict[int | None, list[float]] = {}
+    for left in left_outs:
+        by_depth.setdefault(left.run.depth, []).append(left.error)
+    said = [f"{formatting.percent(sum(each) / len(each))} at depth {depth}" for depth, each in by_depth.items()]
+    if not said:
+        return ""
+    listed = f"{', '.join(said[:-1])} and {said[-1]}" if len(said) > 1 else said[0]
+    return f"The regression over the other depths misses the measured curve by {listed}: mean |predicted/measured - 1|."
 
 
 _WHERE = (Column("series", "Series"), Column("workers", "Workers", "count"))
@@ -97,13 +145,17 @@ def _parameters(learning: LearningFit) -> Table:
     ]
     if learning.critical:
         rows += [(None, None, *parameter_cells(parameter)) for parameter in learning.critical.parameters]
-    notes = [PARAMETER_NOTE]
+    notes = [PARAMETER_NOTE, AT_BOUND_NOTE]
     if learning.critical:
         notes.append("s_min and b_crit: steps to the target are s_min (1 + b_crit/batch), fitted over all batches.")
     return Table("learning_parameters", "Parameters of the loss curves", columns, tuple(rows), tuple(notes))
 
 
-def _depth(depth: DepthRegression | None) -> Table:
+def _loss(training: bool) -> str:
+    return "training loss" if training else "loss"
+
+
+def _depth(depth: DepthRegression | None, training: bool) -> Table:
     axis, notes = (depth.axis, depth.notes) if depth else ("", ())
     further = len(depth.coefficients[0].further_devices) if depth else 0
     columns = (
@@ -127,7 +179,7 @@ def _depth(depth: DepthRegression | None) -> Table:
         Column("verdict", "Verdict"),
     )
     rows = [_coefficient(each) for each in depth.coefficients] if depth else []
-    return Table("depth", "Coefficients of the loss over model size", columns, tuple(rows), notes)
+    return Table("depth", f"Coefficients of the {_loss(training)} over model size", columns, tuple(rows), notes)
 
 
 def _coefficient(coefficient: CoefficientFit) -> tuple[Cell, ...]:
@@ -141,7 +193,7 @@ def _coefficient(coefficient: CoefficientFit) -> tuple[Cell, ...]:
     )
 
 
-def _left_out(left_outs: Sequence[LeftOutDepth]) -> Table:
+def _left_out(left_outs: Sequence[LeftOutDepth], training: bool) -> Table:
     columns = (
         Column("run", "Run"),
         Column("depth", "Depth", "count"),
@@ -156,4 +208,5 @@ def _left_out(left_outs: Sequence[LeftOutDepth]) -> Table:
         )
         for left in left_outs
     ]
-    return Table("left_out_depths", "Loss curves of left-out depths", columns, tuple(rows))
+    title = f"{_loss(training).capitalize()} curves of left-out depths"
+    return Table("left_out_depths", title, columns, tuple(rows), (left_out_sentence(left_outs),) if rows else ())

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
+from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style, theme
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import is_informative
 from scalecurve_api.text import count
 from scalecurve_models.learning_curves.fit import PointLearningFit
+from scalecurve_models.learning_curves.tables import left_out_sentence
 from scalecurve_models.optimus.depth import LeftOutDepth
 from scalecurve_models.report.model_results import model_results
 
@@ -22,8 +24,9 @@ _LOSS = (
     "dashed line was fitted to the first half only (left of the vertical line) and extrapolates beyond it."
 )
 _LEFT_OUT = (
-    "Dots are the losses of every run. The line is 1/(b0 k + b1) + b2 with coefficients that a regression over the "
-    "size of the model predicts from all other depths; the dashed line has the means of their coefficients."
+    "Dots are the losses of every run, joined by a thin line. The thick line is 1/(b0 k + b1) + b2 with coefficients "
+    "that a regression over the size of the model predicts from all other depths; the dashed line has the means of "
+    "their coefficients."
 )
 _TARGET = (
     "Marks are medians over the runs, at the first evaluation that met the target. Lines are the fitted curve of the "
@@ -51,19 +54,26 @@ def losses(findings: Findings) -> Drawing | None:
 
 @plot("left-out-depths", section="learning", order=15)
 def left_out_depths(findings: Findings) -> Drawing | None:
+    """Of the first bundle with three depths or more."""
+    learning = [found for _, found in findings.once(model_results).learning if found.left_out]
+    return draw_left_out(learning[0].left_out, learning[0].depth_training) if learning else None
+
+
+def draw_left_out(left_outs: Sequence[LeftOutDepth], training: bool) -> Drawing:
     """One panel for each depth that was left out of the regression: its curve as predicted, and as measured."""
-    by_depth: dict[tuple[str, int | None], list[LeftOutDepth]] = {}
-    for label, learning in findings.once(model_results).learning:
-        for left in learning.left_out:
-            by_depth.setdefault((label, left.run.depth), []).append(left)
-    if not by_depth:
-        return None
+    by_depth: dict[int | None, list[LeftOutDepth]] = {}
+    for left in left_outs:
+        by_depth.setdefault(left.run.depth, []).append(left)
     shown, omitted = first(list(by_depth.items()), MOST_PANELS, "depths")
     sheet = Sheet(len(shown), legend_rows=1)
-    for panel, (_, group) in zip(sheet.panels, shown, strict=True):
+    loss = "Training loss" if training else "Loss, held-out data"
+    for panel, (depth, group) in zip(sheet.panels, shown, strict=True):
         sheet.handles |= _predicted(panel, group)
-    sheet.name_panels([f"depth {depth}" for (_, depth), _ in shown], [""] * len(shown))
-    return sheet.drawing("Loss predicted from other depths", _LEFT_OUT + omitted)
+        panel.set_ylabel(loss)
+        off = formatting.percent(sum(left.error for left in group) / len(group))
+        panel.set_title(f"depth {depth}: {off} off", loc="left")
+    title = f"{loss.partition(',')[0]} predicted from other depths"
+    return sheet.drawing(title, f"{_LEFT_OUT} {left_out_sentence(left_outs)}{omitted}")
 
 
 @plot("time-to-target", section="learning", order=20)
@@ -110,7 +120,7 @@ def _predicted(axes: Axes, group: Sequence[LeftOutDepth]) -> dict[str, object]:
     for left in group:
         run = left.run
         (handles["measured"],) = axes.plot(
-            run.steps, run.losses, "o", color=theme.FAINT, markersize=2.6, alpha=0.7, label="measured"
+            run.steps, run.losses, "o-", color=theme.FAINT, markersize=2.6, linewidth=0.8, alpha=0.7, label="measured"
         )
         heights += run.losses.tolist()
     left = group[0]  # of one depth and several runs the prediction is one
@@ -127,7 +137,6 @@ def _predicted(axes: Axes, group: Sequence[LeftOutDepth]) -> dict[str, object]:
     axis.linear_axis(axes, "y", 0.0, max(heights) * 1.05, axis.short)
     axis.linear_axis(axes, "x", 0, float(grid[-1]) * 1.03, axis.short)
     axes.set_xlabel("Step")
-    axes.set_ylabel("Loss, held-out data")
     return handles
 
 

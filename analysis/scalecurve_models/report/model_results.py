@@ -17,7 +17,7 @@ from scalecurve_models.comparison.published import PublishedCurve, comparable_cu
 from scalecurve_models.comparison.tables import comparison_tables
 from scalecurve_models.comparison.trainings import trainings_table
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.learning_curves.fit import LearningFit, fit_learning
+from scalecurve_models.learning_curves.fit import LearningFit, fit_learning, with_trained_depth
 from scalecurve_models.learning_curves.servers import ServedProgram, served_programs, served_tables
 from scalecurve_models.learning_curves.tables import learning_tables
 
@@ -118,7 +118,7 @@ def fit_models(
 def _learning(bundle: Bundle) -> LearningFit:
     """From evaluations only; ``scalecurve fit`` also reads the losses of steps."""
     try:
-        return fit_learning(bundle, of_steps=False)
+        return with_trained_depth(fit_learning(bundle, of_steps=False), bundle)
     except FitError as error:
         return LearningFit((), None, (), None, (str(error),), ())
 

@@ -227,3 +227,38 @@ def test_points_are_held_out_of_a_file_of_points(tmp_path: Path):
     assert "cannot hold out 7 workers" in run("fit", path, "--hold-out", "7").stderr
     losses = csv_of(tmp_path / "l.csv", "step,loss\n1,2\n2,1\n")
     assert "--hold-out needs the columns workers,throughput" in run("fit", losses, "--hold-out", "2").stderr
+
+
+DEPTHS = Path(__file__).parents[3] / "docs" / "evidence" / "predicted" / "optimus-depths.zip"
+
+
+def test_models_of_the_training_loss_come_first_and_depths_are_drawn(tmp_path: Path):
+    result = run("fit", DEPTHS, "--loss", "training", "--output", "json", "--plot", tmp_path / "new")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    models = document["loss_models"]["rows"]
+    fitted = {
+        (row["series"], row["workers"], row["parameter"]): row["value"]
+        for row in document["learning_parameters"]["rows"]
+    }
+    assert len(models) == 6
+    for row in models:
+        assert [row[name] for name in ("b0", "b1", "b2")] == [
+            fitted[row["series"], row["workers"], name] for name in ("b0", "b1", "b2")
+        ]
+    (sentence,) = document["left_out_depths"]["notes"]
+    off = [row["error"] for row in document["left_out_depths"]["rows"] if row["depth"] == 20]
+    assert f"{sum(off) / len(off) * 100:.1f} % at depth 20" in sentence
+    assert sentence in result.stderr
+    drawn = (tmp_path / "new" / "left-out-depths.svg").read_text()
+    assert (tmp_path / "new" / "left-out-depths.png").stat().st_size > 10_000
+    assert "Training loss" in drawn
+    text = run("fit", DEPTHS, "--loss", "training").output
+    assert text.startswith("Loss models: training loss\n")
+    assert text.count("0: at its bound; coefficients are not negative") == 2  # each table that has zeros
+
+
+def test_without_three_depths_there_is_nothing_to_draw(folder: Path, tmp_path: Path):
+    result = run("fit", folder, "--plot", tmp_path / "new")
+    assert result.exit_code == EXIT_INPUT
+    assert "--plot: expected losses of three depths or more" in result.stderr

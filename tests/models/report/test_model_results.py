@@ -15,6 +15,7 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.comparison.published import comparable_curves, published_curves, published_table
 from scalecurve_models.comparison.trainings import published_trainings
 from scalecurve_models.fit.fit_bundle import fit
+from scalecurve_models.learning_curves.fit import fit_learning
 from scalecurve_models.report import model_results as models
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 
@@ -191,3 +192,15 @@ def test_published_trainings_stand_with_the_time_that_the_measured_rate_would_ta
     rate = series.points[-1].throughput
     assert rate is not None
     assert four["minutes"] == pytest.approx(90 * 1_281_167 / rate.value / 60, rel=1e-3)
+
+
+def test_depths_of_a_report_are_compared_by_the_loss_that_was_trained_on():
+    bundle = open_bundle(ROOT / "docs" / "evidence" / "predicted" / "optimus-depths.zip")
+    content = compose(analyze([bundle]))
+    (drawn,) = [plot for plot in content.plots if plot.name == "left-out-depths"]
+    tables = {table.name: table for table in content.tables}
+    assert drawn.title == "Training loss predicted from other depths"
+    assert tables["left_out_depths"].title == "Training loss curves of left-out depths"
+    assert tables["left_out_depths"].notes[0] in drawn.caption
+    learning = fit_learning(bundle, training=True)
+    assert [left.error for left in learning.left_out] == [row[2] for row in tables["left_out_depths"].rows]

@@ -116,6 +116,7 @@ def collective(
 @click.option("--batch", type=Real(min=1e-9), help="Global batch M; required for sync.")
 @click.option("--loss", metavar="B,B,B", help="b0,b1,b2 of the loss curve: adds the time to --target-loss.")
 @click.option("--target-loss", type=Real(min=1e-300), help="Loss to reach, with --loss.")
+@plot_option
 @output_option
 def optimus(
     theta: str,
@@ -124,23 +125,30 @@ def optimus(
     batch: float | None,
     loss: str | None,
     target_loss: float | None,
+    folder: Path | None,
     output: str,
 ) -> None:
-    """Predict training speed over workers and parameter servers (Optimus, EuroSys 2018), and the time to a loss."""
-    from scalecurve_models.optimus.table import speed_table
+    """Predict training speed over workers and parameter servers (Optimus, EuroSys 2018), and the time to a loss.
+
+    --plot draws the time to the loss, or the speed, over workers: a curve for each number of servers.
+    """
+    from scalecurve_models.optimus.table import speed_table, steps_to_loss
 
     if (loss is None) != (target_loss is None):
         fail("--loss and --target-loss require each other", EXIT_INPUT)
     with input_errors():
-        table = speed_table(
+        coefficients, counts, by_servers = (
             numbers(theta, "--theta"),
             integers(workers, "--workers"),
             integers(servers, "--servers"),
-            batch,
-            None if loss is None else numbers(loss, "--loss"),
-            target_loss,
         )
-        show([table], output)
+        curve = None if loss is None else numbers(loss, "--loss")
+        show([speed_table(coefficients, counts, by_servers, batch, curve, target_loss)], output)
+        if folder is not None:
+            from scalecurve_models.optimus.plot import draw_speed
+
+            steps = steps_to_loss(curve, target_loss)
+            save_plot(folder, "optimus", lambda: draw_speed(coefficients, counts, by_servers, batch, steps), output)
 
 
 @click.command("roofline")

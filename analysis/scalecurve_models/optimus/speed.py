@@ -34,9 +34,10 @@ Kind = Literal["sync", "async", "workers"]
 
 @dataclass(frozen=True)
 class Equation:
-    """A speed model: the columns of time = columns · θ, where f = share(w)/time."""
+    """A speed model: the columns of time = columns · θ, where f = share(w)/time; ``number`` is the paper's."""
 
     name: Kind
+    number: str
     equation: str
     symbols: tuple[str, ...]
     columns: Callable[[Array, Array, Array], Array]
@@ -60,6 +61,7 @@ EQUATIONS: dict[str, Equation] = {
     for equation in (
         Equation(
             name="sync",
+            number="Eq. 4",
             equation="f = 1/(θ0 M/w + θ1 + θ2 w/p + θ3 w + θ4 p)",
             symbols=("theta0", "theta1", "theta2", "theta3", "theta4"),
             columns=lambda p, w, m: np.stack([m / w, np.ones_like(w), w / p, w, p], axis=1),
@@ -67,6 +69,7 @@ EQUATIONS: dict[str, Equation] = {
         ),
         Equation(
             name="async",
+            number="Eq. 3",
             equation="f = w/(θ0 + θ1 w/p + θ2 w + θ3 p)",
             symbols=("theta0", "theta1", "theta2", "theta3"),
             columns=lambda p, w, m: np.stack([np.ones_like(w), w / p, w, p], axis=1),
@@ -74,6 +77,7 @@ EQUATIONS: dict[str, Equation] = {
         ),
         Equation(
             name="workers",
+            number="Eq. 4 without servers",
             equation="f = 1/(θ0 M/w + θ1 + θ3 w)",
             symbols=("theta0", "theta1", "theta3"),
             columns=lambda p, w, m: np.stack([m / w, np.ones_like(w), w], axis=1),

@@ -23,10 +23,8 @@ def speed_table(
     Raises FitError for another number of coefficients than five (sync) or four (async), no batch for sync, or a loss
     curve that is none.
     """
-    kind: Kind = "sync" if len(theta) == 5 else "async"
-    if len(theta) not in (4, 5) or min(theta) < 0:
-        raise FitError(f"speed model: expected five (sync) or four (async) nonnegative coefficients, got {len(theta)}")
-    steps = _steps(loss, target_loss)
+    kind = kind_of(theta)
+    steps = steps_to_loss(loss, target_loss)
     columns = (
         *columns_of("count", servers="Servers", workers="Workers"),
         Column("steps_per_s", "Speed", "number", "steps/s"),
@@ -49,7 +47,15 @@ def speed_table(
     return Table("optimus", "Training speed", columns, tuple(rows), tuple(notes))
 
 
-def _steps(loss: Sequence[float] | None, target: float | None) -> float | None:
+def kind_of(theta: Sequence[float]) -> Kind:
+    """Of five coefficients synchronous training, of four asynchronous. Raises FitError for others."""
+    if len(theta) not in (4, 5) or min(theta) < 0:
+        raise FitError(f"speed model: expected five (sync) or four (async) nonnegative coefficients, got {len(theta)}")
+    return "sync" if len(theta) == 5 else "async"
+
+
+def steps_to_loss(loss: Sequence[float] | None, target: float | None) -> float | None:
+    """Steps until the curve of b0, b1, b2 meets the target; None without either. Raises FitError if it never does."""
     if loss is None or target is None:
         return None
     if len(loss) != 3 or min(loss) < 0:

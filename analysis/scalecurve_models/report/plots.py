@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from scalecurve.render import formatting
 from scalecurve.reporting.drawing import WIDE_PANEL, Drawing, Sheet, Style, axis, first, level_line, style, theme
 from scalecurve.reporting.drawing.scales import percent_scale
 from scalecurve.reporting.findings import Findings
@@ -14,6 +15,7 @@ from scalecurve.statistics.estimate import is_informative
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count
 from scalecurve_models.comparison.compare_models import HELD_OUT, LEFT_OUT, CostBasis, ModelCurve, SeriesComparison
+from scalecurve_models.optimus.speed import EQUATIONS
 from scalecurve_models.paleo.paleo_fit import PALEO
 from scalecurve_models.report import collectives, learning_curves
 from scalecurve_models.report.beside_paleo import MODELS, beside_paleo
@@ -39,8 +41,8 @@ _PUBLISHED = (
     "what was reached elsewhere and do not validate the measured curve. Sources are in the table."
 )
 _SERVERS = (
-    "Marks are measured medians; lines are the steps to the target over the speed that the equation, fitted to the "
-    "same runs, gives at each worker count."
+    "Marks are measured medians; lines are {} of Optimus (EuroSys 2018): the median steps to the target over the speed "
+    "that the equation, fitted to the same runs, gives at each worker count{}."
 )
 
 
@@ -234,9 +236,12 @@ def time_with_servers(findings: Findings) -> Drawing | None:
         return None
     counts = sorted({point.workers for point in program.points})
     labels = [count(servers, "server") for servers in program.servers]
-    sheet = Sheet(labels=labels)
+    equation = EQUATIONS[program.kind]
+    line_label = f"{equation.number} of Optimus: steps / f"
+    sheet = Sheet(labels=[*labels, line_label])
     (axes,) = sheet.panels
     heights: list[float] = []
+    errors: list[float] = []
     for index, (label, servers) in enumerate(zip(labels, program.servers, strict=True)):
         look = style(index)
         points = [p for p in program.points if p.servers == servers and p.to_target_s]
@@ -246,13 +251,18 @@ def time_with_servers(findings: Findings) -> Drawing | None:
                 *zip(*marks, strict=True), color=look.color, marker=look.marker, linestyle="none", label=label
             )
             heights += [seconds for _, seconds in marks]
+            by_equation = [(program.seconds(n, servers), seconds) for n, seconds in marks]
+            errors += [abs(predicted / seconds - 1) for predicted, seconds in by_equation if predicted is not None]
         predicted = [(n, program.seconds(n, servers)) for n in range(counts[0], counts[-1] + 1)]
         known = [(n, seconds) for n, seconds in predicted if seconds is not None]
         if known:
             (line,) = axes.plot(*zip(*known, strict=True), color=look.color, linestyle=look.line)
             sheet.handles.setdefault(label, line)
+            sheet.handles[line_label] = Line2D([], [], color=theme.INK, label=line_label)
             heights += [seconds for _, seconds in known]
     axis.workers_axis(axes, counts)
     axis.log_axis(axes, "y", min(heights), max(heights), axis.short)
     axes.set_ylabel("Training time to the target (s)")
-    return sheet.drawing("Time to the target with parameter servers", _SERVERS)
+    sheet.name_panels([equation.equation])
+    off = f", off by {formatting.percent(sum(errors) / len(errors))} on average" if errors else ""
+    return sheet.drawing("Time to the target with parameter servers", _SERVERS.format(equation.number, off))

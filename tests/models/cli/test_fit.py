@@ -262,3 +262,14 @@ def test_without_three_depths_there_is_nothing_to_draw(folder: Path, tmp_path: P
     result = run("fit", folder, "--plot", tmp_path / "new")
     assert result.exit_code == EXIT_INPUT
     assert "--plot: expected losses of three depths or more" in result.stderr
+
+
+def test_predict_optimus_draws_a_curve_for_each_number_of_servers(tmp_path: Path):
+    args = ["predict", "optimus", "--theta", "1.02,2.78,4.92,0,0.02", "--batch", "40", "--workers", "1,2,4"]
+    loss = ["--servers", "2,4", "--loss", "0.21,1.07,0.07", "--target-loss", "0.1"]
+    timed = run(*args, *loss, "--plot", tmp_path / "time")
+    assert "Time to the loss with parameter servers" in timed.output
+    drawn = (tmp_path / "time" / "optimus.svg").read_text()
+    assert all(text in drawn for text in ("2 servers", "4 servers", "Eq. 4 of Optimus: 154 steps / f", "θ2 w/p"))
+    assert (tmp_path / "time" / "optimus.png").stat().st_size > 10_000
+    assert "Speed with parameter servers" in run(*args, "--plot", tmp_path / "speed").output

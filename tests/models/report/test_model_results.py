@@ -204,3 +204,13 @@ def test_depths_of_a_report_are_compared_by_the_loss_that_was_trained_on():
     assert tables["left_out_depths"].notes[0] in drawn.caption
     learning = fit_learning(bundle, training=True)
     assert [left.error for left in learning.left_out] == [row[2] for row in tables["left_out_depths"].rows]
+
+
+def test_the_line_of_the_equation_is_named_and_its_error_said():
+    bundle = open_bundle(ROOT / "docs" / "evidence" / "training" / "servers-time-to-target.zip")
+    content = compose(analyze([bundle]))
+    (drawn,) = [plot for plot in content.plots if plot.name == "time-with-servers"]
+    assert "Eq. 4 of Optimus: steps / f" in drawn.svg
+    rows = next(table for table in content.tables if table.name == "servers").plain()["rows"]
+    errors = [abs(row["predicted_s"] / row["to_target_s"] - 1) for row in rows]
+    assert f"off by {sum(errors) / len(errors) * 100:.1f} % on average" in drawn.caption

@@ -58,6 +58,13 @@ class PppCalibration:
     platform: Platform  # with the fitted PPP
 
     @property
+    def sentence(self) -> str:
+        """The common PPP, with its interval where there is one."""
+        ppp = self.ppp_comp
+        interval = "" if ppp.low is None or ppp.high is None else f" (95 %: {ppp.low:.3g} to {ppp.high:.3g})"
+        return f"PPP for compute: {ppp.value:.4g}{interval}"
+
+    @property
     def notes(self) -> tuple[str, ...]:
         ppps = [point.exact_ppp for point in self.points]
         many = f"Exact PPPs of the points range from {min(ppps):.3g} to {max(ppps):.3g}."

@@ -50,10 +50,11 @@ class PaleoModels:
         several = {key: step for key, step in points.items() if step.workers > 1}
         calibrated: Platform | None = None
         parameters: tuple[Parameter, ...] = ()
-        failure = ""
+        failure, found = "", ""
         try:
             calibration = calibrate(single, self.platform)
             calibrated, parameters = calibration.platform, (calibration.ppp_comp,)
+            found = f"{calibration.sentence}, calibrated on the steps of one worker"
         except FitError as error:
             failure = str(error)
 
@@ -70,7 +71,7 @@ class PaleoModels:
                 failed = (SeriesModel(name, EQUATION, failure=failure) for name in (CALIBRATED, PLUS))
                 return (plain, *failed)
             one = _plain(CALIBRATED, curve, network, calibrated, parameters, images)
-            return plain, one, _plus(curve, network, calibrated, several, images)
+            return plain, replace(one, notes=(found,)), _plus(curve, network, calibrated, several, images)
 
         return on
 

@@ -143,10 +143,7 @@ def calibration_table(calibration: PppCalibration) -> Table:
         )
         for point in calibration.points
     )  # fmt: skip
-    ppp = calibration.ppp_comp
-    interval = "" if ppp.low is None or ppp.high is None else f" (95 %: {ppp.low:.3g} to {ppp.high:.3g})"
-    title = f"PPP for compute: {ppp.value:.4g}{interval}"
-    return Table("calibration", title, columns, rows, calibration.notes)
+    return Table("calibration", calibration.sentence, columns, rows, calibration.notes)
 
 
 def measured_table(

@@ -55,7 +55,11 @@ def beside_paleo(findings: Findings) -> BesidePaleo:
         named = f"{bundle.label}, " if len(findings.bundles) > 1 else ""
         curves += [(f"{named}{each.series.name}", each) for each in compared if each.measured]
         notes += dict.fromkeys(
-            note for each in compared for model in each.prediction.models if model.name == PALEO for note in model.notes
+            f"{model.name}: {note}"
+            for each in compared
+            for model in each.prediction.models
+            if model.name in (PALEO, CALIBRATED)
+            for note in model.notes
         )
     return BesidePaleo(tuple(curves), tuple(dict.fromkeys(notes)))
 

@@ -164,6 +164,8 @@ class TestForADevice:
             assert row["predicted_s"] * row["predicted"] == pytest.approx(row["measured_s"] * row["measured"])
         calibrated = {row["workers"] for row in rows if row["model"] == "paleo-1"}
         assert calibrated == {2, 4}  # the point that it is calibrated on proves nothing
+        (note,) = [note for note in table.notes if note.startswith("paleo-1: PPP for compute: ")]
+        assert 0.2 < float(note.split()[4]) < 0.3  # 0.62 of the peak is 2.4 times too fast
         names = {plot.name for plot in content.plots}
         assert {"paleo-throughput", "paleo-run-time", "paleo-cost"} <= names
 

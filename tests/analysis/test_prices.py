@@ -58,6 +58,21 @@ def test_without_a_price_the_shipped_ones_of_the_device_are_named(tmp_path: Path
     assert named not in run("cost", tmp_path / "h", "--per-worker-hour", "1").output
 
 
+def test_two_devices_at_two_prices_stand_in_one_table(tmp_path: Path):
+    study = Path(__file__).parents[2] / "manifests" / "studies" / "t4-v100"
+    for name in ("t4", "v100"):
+        result = run("import", study / f"{name}.csv", "--into", tmp_path / name, "--set", "mode=weak")
+        assert result.exit_code == 0, result.stderr
+    both = ("cost", tmp_path / "t4", tmp_path / "v100", "--dataset-samples", "24486", "--epochs", "30", "-o", "json")
+    rows = json.loads(run(*both, "--per-worker-hour", "t4=0.35,v100=2.48").stdout)["cost"]["rows"]
+    cost_at = {(row["experiment"], row["workers"]): row["total_cost"]["value"] for row in rows}
+    assert cost_at["t4", 4] == pytest.approx(0.35 * 4 * 2594 / 3600)
+    assert cost_at["v100", 4] == pytest.approx(2.48 * 4 * 2502 / 3600)
+    twice = run(*both, "--per-worker-hour", "0.35", "--per-worker-hour", "2.48")
+    assert twice.exit_code == 2
+    assert "expected once, got 2 times; a price for each bundle or device is" in twice.stderr
+
+
 def test_every_shipped_price_has_a_day_a_source_and_a_known_accelerator():
     for key, price in prices().items():
         assert price.source, key

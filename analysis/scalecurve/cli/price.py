@@ -25,6 +25,7 @@ class PricePerBundle(click.ParamType[float | Mapping[str, float]]):
     """A price, or one for each bundle or device: ``2.48`` or ``t4=0.35,v100=2.48``."""
 
     name = "price"
+    several = "a price for each bundle or device is --per-worker-hour t4=0.35,v100=2.48"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = Real(min=0, max=MOST_PER_HOUR)

@@ -106,7 +106,8 @@ def refuse_repeated(command: click.Command, name: str | None, args: Sequence[str
         return  # it is told when the command reads its words
     for param, times in Counter(given).items():
         if isinstance(param, click.Option) and times > 1 and not (param.multiple or param.is_flag or param.count):
-            raise click.UsageError(f"{_name(param, context)}: expected once, got {times} times", context)
+            several = f"; {hint}" if (hint := getattr(param.type, "several", "")) else ""
+            raise click.UsageError(f"{_name(param, context)}: expected once, got {times} times{several}", context)
     if isinstance(command, click.Group) and rest and (verb := command.get_command(context, rest[0])):
         refuse_repeated(verb, rest[0], rest[1:], context)
 

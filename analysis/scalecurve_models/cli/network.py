@@ -1,9 +1,11 @@
 """``scalecurve network``: the arithmetic of convolutional networks."""
 
+from pathlib import Path
+
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
-from scalecurve.cli.output import fail, output_option, show
+from scalecurve.cli.output import fail, output_option, plot_option, save_plot, show
 from scalecurve_models.cli.arguments import (
     device_option,
     input_errors,
@@ -14,6 +16,11 @@ from scalecurve_models.cli.arguments import (
 )
 
 REFERENCE = "a shipped network, a .yaml or .json file (our format or Paleo's), or package.module:name of torch"
+MOST_CURVES = 12
+_CAPTION = (
+    "Published by others, none measured here: weak efficiency relative to the smallest count of each curve; single "
+    "marks are published efficiencies. Sources are in the table."
+)
 _flops_option = click.option(
     "--flops", default="mac", show_default=True, help="Counting convention: mac, 2mac or lu (Lu et al. 2017)."
 )
@@ -70,6 +77,28 @@ def compare(nets: tuple[str, ...], flops: str, size: str | None, batch: int, out
 
     with input_errors():
         show([totals_table([network_named(net, size) for net in nets], convention(flops), batch)], output)
+
+
+@command.command("published")
+@click.argument("name", required=False)
+@plot_option
+@output_option
+def published(name: str | None, folder: Path | None, output: str) -> None:
+    """Show published scaling of networks, each point with its source; NAME is part of a network or publication.
+
+    Nothing of it was measured here. --plot draws the efficiency over the number of accelerators.
+    """
+    from scalecurve_models.comparison.published import curves_named, published_table
+
+    with input_errors():
+        curves = curves_named(name)
+    show([published_table(curves, "Published scaling")], output)
+    if folder is not None:
+        from scalecurve.reporting.drawing import first
+        from scalecurve_models.report.plots import draw_published
+
+        shown, left_out = first(curves, MOST_CURVES, "curves")
+        save_plot(folder, "published", lambda: draw_published(shown, {}, _CAPTION + left_out), output)
 
 
 @command.command("inception")

@@ -11,10 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.hardware.entries import Month
+from scalecurve.hardware.names import folded
 from scalecurve.importing.published_file import StatedCurve
 from scalecurve.render.table import Column, Table, columns_of
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.scaling import Mode
+from scalecurve_models.networks import NetworkError
 
 Quantity = Literal["throughput", "speedup", "efficiency"]
 SMALL_SIDE = 128  # images with a shorter side (CIFAR, digits) are not comparable with those of the published curves
@@ -77,6 +79,16 @@ def comparable_curves(bundle: Bundle) -> tuple[PublishedCurve, ...]:
     return tuple(curve for curve in published_curves() if curve.network in networks)
 
 
+def curves_named(name: str | None) -> tuple[PublishedCurve, ...]:
+    """Every curve whose network or publication has ``name`` in it. Raises NetworkError where none has."""
+    curves = published_curves()
+    found = tuple(c for c in curves if not name or folded(name) in folded(c.network) or folded(name) in folded(c.title))
+    if not found:
+        known = ", ".join(sorted({curve.network for curve in curves}))
+        raise NetworkError(f"{name}: no published curve has it in its network or title; networks: {known}")
+    return found
+
+
 def stated_curves(curves: Sequence[StatedCurve]) -> tuple[PublishedCurve, ...]:
     """Curves of a file of the user's, in the same form."""
     return tuple(
@@ -96,7 +108,7 @@ def stated_curves(curves: Sequence[StatedCurve]) -> tuple[PublishedCurve, ...]:
     )
 
 
-def published_table(curves: Sequence[PublishedCurve]) -> Table:
+def published_table(curves: Sequence[PublishedCurve], title: str = "Published scaling of the same networks") -> Table:
     """One row per published point, with its source."""
     columns = (
         *columns_of("text", network="Network", title="Publication"),
@@ -123,7 +135,7 @@ def published_table(curves: Sequence[PublishedCurve]) -> Table:
         "Efficiency is relative to the count stated; where an efficiency was published, as printed.",
         *dict.fromkeys(sources),
     )
-    return Table("published", "Published scaling of the same networks", columns, rows, notes)
+    return Table("published", title, columns, rows, notes)
 
 
 def _curve(key: str, source: _Source, curve: _Curve) -> PublishedCurve:

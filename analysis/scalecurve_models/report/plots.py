@@ -1,6 +1,6 @@
 """The plots that the models add to a report, registered by their import: of a curve here, the others beside it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -15,6 +15,7 @@ from scalecurve.statistics.estimate import is_informative
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count
 from scalecurve_models.comparison.compare_models import HELD_OUT, LEFT_OUT, CostBasis, ModelCurve, SeriesComparison
+from scalecurve_models.comparison.published import PublishedCurve
 from scalecurve_models.optimus.speed import EQUATIONS
 from scalecurve_models.paleo.paleo_fit import PALEO
 from scalecurve_models.report import collectives, learning_curves
@@ -201,30 +202,43 @@ def published_curves(findings: Findings) -> Drawing | None:
     if not published or not own:
         return None
     several = len({series.bundle for series in own}) > 1
+    here = {
+        f"measured: {series.bundle + ', ' if several else ''}{series.name}": [
+            (p.workers, p.efficiency.value) for p in series.points if p.efficiency is not None
+        ]
+        for series in own
+    }
+    return draw_published(published, here, _PUBLISHED)
+
+
+def draw_published(
+    published: Sequence[PublishedCurve], measured: Mapping[str, list[tuple[int, float]]], caption: str
+) -> Drawing:
+    """Weak efficiency over the worker count of published curves, and of ``measured`` ones by their labels."""
     networks = len({curve.network for curve in published}) > 1
-    named = [f"measured: {series.bundle + ', ' if several else ''}{series.name}" for series in own]
+    named = list(measured)
     others = [f"{curve.title}{' (' + curve.network + ')' if networks else ''}" for curve in published]
     sheet = Sheet(labels=[*named, *others], width=WIDE_PANEL)
     (axes,) = sheet.panels
     counts, heights = [], []
-    here = [[(p.workers, p.efficiency.value) for p in series.points if p.efficiency is not None] for series in own]
+    here = list(measured.values())
     there = [[(n, efficiency) for n, _, efficiency in curve.points] for curve in published]
     for index, (label, points) in enumerate(zip([*named, *others], [*here, *there], strict=True)):
-        look = style(index if index < len(own) else index - len(own))
+        look = style(index if index < len(measured) else index - len(measured))
         (line,) = axes.plot(*zip(*points, strict=True), marker=look.marker, label=label)
-        if index < len(own):
+        if index < len(measured):
             line.set(color=theme.INK, linewidth=_WIDTHS[0], zorder=5)
         else:
-            line.set(color=look.color, linestyle=theme.DASHES[2], linewidth=_WIDTHS[1], mfc=theme.PAPER, zorder=3)
+            line.set(color=look.color, linestyle=theme.DASHES[2], linewidth=_WIDTHS[1], mfc="none", zorder=3)
         sheet.handles[label] = line
         counts += [n for n, _ in points]
         heights += [y for _, y in points]
     axis.workers_axis(axes, counts)
-    percent_scale(axes, own, heights)
+    percent_scale(axes, (), heights)
     level_line(axes, 1)
     axes.set_ylabel("Efficiency, weak scaling")
     axes.set_xlabel("Workers (accelerators)")
-    return sheet.drawing("Published curves", _PUBLISHED)
+    return sheet.drawing("Published curves", caption)
 
 
 @plot("time-with-servers", section="learning", order=30)

@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -149,3 +150,24 @@ def test_showing_a_network_imports_no_torch_and_no_pandas():
         "sys.exit(f'imported {bad}' if bad else 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_published_curves_come_with_their_sources_and_a_picture(tmp_path: Path):
+    result = run("published", "Horovod", "--plot", str(tmp_path / "new"))
+    assert result.exit_code == 0, result.stderr
+    assert "arXiv:1802.05799" in result.output
+    rows = json.loads(run("published", "horovod", "-o", "json").output)["published"]["rows"]
+    at_128 = {row["network"]: row["efficiency"] for row in rows if row["workers"] == 128}
+    assert at_128 == {"inception_v3": 0.88, "resnet101": 0.88}
+    drawn = (tmp_path / "new" / "published.svg").read_text()
+    assert "Horovod, P100, 25 Gbit/s Ethernet over TCP (resnet101)" in drawn
+    assert (tmp_path / "new" / "published.png").stat().st_size > 10_000
+
+
+def test_published_curves_of_all_networks_and_of_none():
+    everything = json.loads(run("published", "-o", "json").output)["published"]["rows"]
+    of_one = json.loads(run("published", "resnet50", "-o", "json").output)["published"]["rows"]
+    assert of_one == [row for row in everything if row["network"] == "resnet50" or "resnet50" in row["title"]]
+    refused = run("published", "lenet")
+    assert refused.exit_code == 2
+    assert "lenet: no published curve has it in its network or title; networks: alexnet, inception_v3" in refused.stderr

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from scalecurve.render.table import Cell, Column, Table, columns_of
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.experiment import Cost, ScalingExperiment
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.comparison.compare_models import CostBasis, work_of
@@ -38,7 +38,7 @@ def predict_experiment(
         series.setdefault(trial.point.series, []).append(trial)
     if len(series) > MOST_SERIES:
         raise FitError(f"predict: the experiment has {len(series)} series; at most {MOST_SERIES} are supported")
-    work = work_of(experiment.spec.cost)
+    work = _work(experiment)
     rows: list[tuple[Cell, ...]] = []
     idle: set[int] = set()
     for name, trials in series.items():
@@ -63,6 +63,16 @@ def predict_experiment(
     )
     title = f"A priori prediction for {experiment.metadata.name}"
     return (Table("expected", title, columns, tuple(rows), tuple(notes)),)
+
+
+def _work(experiment: ScalingExperiment) -> CostBasis:
+    """As its cost states it; else an epoch of a data set of known size, or its training to accuracy."""
+    price, accuracy = experiment.spec.cost or Cost(per_worker_hour=0), experiment.spec.measure.accuracy
+    data = getattr(experiment.spec.workload, "data", None)
+    samples = price.dataset_samples or (data.source.training_samples if data else None)
+    epochs = price.epochs or (accuracy.epochs if accuracy else None)
+    work = work_of(price.model_copy(update={"dataset_samples": samples, "epochs": epochs}))
+    return work if experiment.spec.cost else replace(work, per_worker_hour=None, currency="")
 
 
 def _series(

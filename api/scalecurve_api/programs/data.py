@@ -31,6 +31,11 @@ class DataSource(StrEnum):
         return _WANTED.get(self, f"the folder that holds {self.value}")
 
     @property
+    def training_samples(self) -> int | None:
+        """Of a data set of a fixed size, as its authors split it."""
+        return {DataSource.cifar10: 50_000, DataSource.fashion_mnist: 60_000}.get(self)
+
+    @property
     def of_images(self) -> bool:
         return self not in (DataSource.synthetic, DataSource.tokens)
 

@@ -217,3 +217,23 @@ def test_a_prediction_reads_no_data(tmp_path: Path, source: str, model: str):
     refused = run(path, "--device", "H200")
     assert (refused.exit_code, "perWorker" in refused.stderr) == (2, True)
     assert "data.path" not in refused.stderr
+
+
+def test_a_data_set_of_known_size_gives_run_time_and_cost_of_the_training():
+    data = {"source": "cifar10", "shape": [3, 299, 299]}
+    workload = {"program": "torch", "model": "inception_v3", "data": data}
+
+    def predicted(**more: object):
+        (table,) = predict_experiment(experiment("k", workload=workload, **more), K80, [1, 8])
+        return table.plain()["rows"], {column.name: column.title for column in table.columns}
+
+    rows, titles = predicted(measure={"accuracy": {"epochs": 25}}, cost={"perWorkerHour": 0.9})
+    assert titles["seconds"] == "Run time (full training)"
+    for row in rows:
+        assert row["seconds"] == pytest.approx(25 * 50_000 / row["throughput"])
+        assert row["cost"] == pytest.approx(row["seconds"] / 3600 * row["workers"] * 0.9)
+    rows, titles = predicted()
+    assert titles["seconds"] == "Run time (one epoch)"
+    assert {row["cost"] for row in rows} == {None}
+    stated, _ = predicted(cost={"perWorkerHour": 0.9, "datasetSamples": 1000, "epochs": 2})
+    assert stated[0]["seconds"] == pytest.approx(2000 / stated[0]["throughput"])

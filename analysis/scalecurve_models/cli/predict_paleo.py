@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
-from scalecurve.cli.output import Real, fail, output_option, show
+from scalecurve.cli.output import Real, fail, output_option, plot_option, save_plot, show
 from scalecurve.cli.price import price_options
 from scalecurve_models.cli.arguments import (
     device_option,
@@ -65,17 +65,26 @@ if TYPE_CHECKING:
 @click.option("--latency-us", type=Real(min=0, max=1e6), help="With --plus: microseconds per message.  [default: 0]")
 @click.option("--scheme", help="With --plus: ring, tree, butterfly or one_to_all.  [default: ring]")
 @price_options
+@plot_option
 @output_option
-def paleo(output: str, price: PriceOverride, **values: Any) -> None:
+def paleo(output: str, price: PriceOverride, folder: Path | None, **values: Any) -> None:
     """Predict step time, throughput, run time and cost layer by layer, from FLOPs and bytes.
 
-    Run time and cost are of --epochs of --dataset-samples; else of one epoch, or a million samples.
+    Run time and cost are of --epochs of --dataset-samples; else of one epoch, or a million samples. --plot draws them,
+    throughput and speed-up over the workers.
 
     JSON has ``rows``, one per worker count.
     """
+    arguments = _Arguments(**values, cost=price.of_all("predict paleo"))
+    if folder is not None and arguments.parallel == "hybrid":
+        fail("--plot: does not apply to --parallel hybrid, whose parts have no throughput", EXIT_INPUT)
     with input_errors():
-        rows, tables = _predict(_Arguments(**values, cost=price.of_all("predict paleo")))
+        rows, tables = _predict(arguments)
     show([] if output == "json" else price.annotated(tables), output, {"rows": rows})
+    if folder is not None:
+        from scalecurve_models.paleo.plot import draw_paleo
+
+        save_plot(folder, "paleo", lambda: draw_paleo(rows, arguments.work, tables[0].title), output)
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,19 @@ def test_run_time_and_cost_stand_beside_throughput():
     assert "Price: paleo_demo" in run(*STRONG, "--prices", "paleo_demo").output
 
 
+def test_the_prediction_is_drawn(tmp_path: Path):
+    priced = ("--workers=1,2,4,8", "--per-worker-hour=0.9", "--dataset-samples=50000", "--epochs=10")
+    result = run(*STRONG, *priced, "--plot", str(tmp_path / "new"))
+    assert "Paleo: inception_v3, strong scaling" in result.output
+    drawn = (tmp_path / "new" / "paleo.svg").read_text()
+    labels = ("Throughput", "Speed-up", "Run time of full training", "Cost of full training", "USD")
+    assert all(label in drawn for label in labels)
+    split = ("--network=alex_v2_4gpu", "--device=K80_GPU", "--batch=128", "--workers=1,2,4", "--plot", str(tmp_path))
+    assert "Speed-up is relative to one machine" in run(*split, "--parallel", "model").output
+    assert "Cost of" not in (tmp_path / "paleo.svg").read_text()
+    assert "--plot: does not apply to --parallel hybrid" in run(*split, "--parallel", "hybrid").stderr
+
+
 def test_a_shape_is_that_of_experiments():
     named = ("--network=resnet50", "--device=K80", "--batch=64")
     assert rows(*named, "--shape", "3,64,32") == rows(*named, "--input", "64x32x3")

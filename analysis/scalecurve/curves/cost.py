@@ -296,7 +296,7 @@ def _notes(report: CostReport) -> list[str]:
         if p.result.missed_target
     ]
     if not all(series.dataset_samples for series in report.series):
-        notes.append("Epoch size unknown: set cost.datasetSamples in the experiment, or --dataset-samples.")
+        notes.append("Epoch size unknown: set cost.datasetSamples, or --dataset-samples beside a price.")
     if not all(series.currency for series in report.series):
         notes.append("No price: set cost.perWorkerHour in the experiment, or use --prices.")
     if report.known and any(p.result.throughput for series in report.series for p in series.points):

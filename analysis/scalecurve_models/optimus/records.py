@@ -118,8 +118,8 @@ def step_losses(trial: Trial) -> tuple[Array, Array]:
         for group in range(file.metadata.num_row_groups):
             columns = file.read_row_group(group, columns=["step", "loss"], use_threads=False)
             known = columns.filter(pc.is_valid(columns["loss"])) if columns["loss"].null_count else columns
-            steps.append(known["step"].to_numpy())
-            losses.append(known["loss"].to_numpy().astype(np.float64))
+            steps.append(np.from_dlpack(known["step"].combine_chunks()))
+            losses.append(np.from_dlpack(known["loss"].combine_chunks()).astype(np.float64))
     except (pa.ArrowException, OSError, KeyError) as error:
         raise FileError(f"not a step table: {str(error).splitlines()[0][:200]}") from error
     all_steps = np.concatenate(steps) if steps else np.zeros(0, dtype=np.int32)

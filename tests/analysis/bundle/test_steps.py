@@ -1,5 +1,7 @@
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import scalecurve
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.bundle.problem import FileError
 from scalecurve.bundle.step_summary import digest_all
@@ -186,3 +189,15 @@ def test_trials_without_tables_have_no_digest(tmp_path: Path):
     digests = digest_all([bundle])
     assert (dict(digests.of), digests.problems) == ({}, ())
     assert json.loads((bundle.trials[0].folder / "trial.json").read_text())["files"] == {}
+
+
+@pytest.mark.processes
+def test_a_verb_that_reads_steps_imports_no_pandas() -> None:
+    demo = str(Path(scalecurve.__file__).parent / "cli/demo.zip")
+    code = (
+        "import sys\nfrom scalecurve.cli import cli\n"
+        f"cli.main(['cost', {demo!r}, '--output', 'json'], standalone_mode=False)\n"
+        "assert 'pyarrow' in sys.modules\nassert 'pandas' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -81,7 +81,7 @@ def missing(question: Question, there: set[str]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     """What a command gave."""
 
     code: int
@@ -91,7 +91,7 @@ class Answer:
 
 
 @cache
-def run(command: str, clone: Path) -> Answer:
+def run(command: str, clone: Path) -> CommandResult:
     """Run a command in the clone, and read what it printed and wrote."""
     began, clock = time.time_ns(), time.monotonic()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -110,7 +110,7 @@ def run(command: str, clone: Path) -> Answer:
     reports = [file.read_text(encoding="utf-8") for file in written if file.suffix == ".md"]
     lines = (done.stdout + done.stderr).strip().splitlines() or [""]
     there = files | shown("\n".join([*lines, *reports]))
-    return Answer(done.returncode, lines[-1], frozenset(there), seconds)
+    return CommandResult(done.returncode, lines[-1], frozenset(there), seconds)
 
 
 def wrong(question: Question, clone: Path) -> Iterator[str]:

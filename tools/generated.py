@@ -21,6 +21,7 @@ from tests.chart import rendering
 from tests.operator.runners import runner_cases
 from tools.chart import base, job_rules, readme
 from tools.devcluster import toolchain
+from tools.docs import frames
 
 ROOT = Path(__file__).parents[1]
 
@@ -72,6 +73,12 @@ KINDS = (
         "api/scalecurve_api",
         ("docs/reference/experiment.md",),
         lambda: {ROOT / "docs/reference/experiment.md": reference.page()},
+    ),
+    GeneratedFiles(
+        "frames-reference",
+        "analysis/scalecurve/curves/frames.py",
+        ("docs/reference/frames.md",),
+        lambda: {frames.PATH: frames.text()},
     ),
     GeneratedFiles(
         "trial-defaults",

@@ -1,7 +1,8 @@
 """ScaleCurve in Python: the verbs of the command line as functions, imported when they are first used.
 
 ``scalecurve.open_bundles(["results/mine"])`` opens what ``scaling``, ``cost``, ``allreduce``, ``collectives``,
-``training``, ``compare``, ``diagnose``, ``explain``, ``status``, ``verify`` and ``report`` take.
+``training``, ``compare``, ``diagnose``, ``explain``, ``status``, ``verify`` and ``report`` take; ``frame`` takes one
+of them.
 """
 
 import importlib
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from scalecurve.curves.compute import scaling as scaling
     from scalecurve.curves.cost import cost as cost
     from scalecurve.curves.explain import explain as explain
+    from scalecurve.curves.frames import frame as frame
     from scalecurve.curves.progress import status as status
     from scalecurve.importing.import_bundle import import_bundle as import_bundle
     from scalecurve.planning.from_manifest import experiment_from as experiment_from
@@ -42,6 +44,7 @@ _MODULES = {
     "explain": "scalecurve.curves.explain",
     "experiment_from": "scalecurve.planning.from_manifest",
     "expectations_of": "scalecurve.timelines.expectations",
+    "frame": "scalecurve.curves.frames",
     "gate": "scalecurve.timelines.gate",
     "history": "scalecurve.timelines.timeline",
     "import_bundle": "scalecurve.importing.import_bundle",

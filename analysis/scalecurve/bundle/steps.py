@@ -2,7 +2,7 @@
 
 A bundle may hold a hundred million rows, so rows never leave the trial they belong to: the file is read once, its
 sha256 is verified over the bytes that are then decoded, only the durations are decoded, rank by rank, and pyarrow's
-memory goes back after each trial. pandas takes no part.
+memory goes back after each trial. pandas takes no part; ``curves/frames.py`` is for who wants all rows.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from scalecurve.bundle.problem import FileError
 from scalecurve.bundle.trial import Trial
 from scalecurve_api.record.rank import WindowKind
-from scalecurve_api.record.tables import STEPS_FILE
+from scalecurve_api.record.tables import STEP_COLUMNS, STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
 from scalecurve_api.text import count
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     Durations = NDArray[np.int64]
@@ -70,6 +71,25 @@ def read_table(trial: Trial, name: str) -> bytes:
     if trial.record is None or hashlib.sha256(data).hexdigest() != trial.record.files.get(name):
         raise FileError("does not match the sha256 in trial.json: changed or damaged after it was written")
     return data
+
+
+def every_column(trial: Trial) -> pa.Table:
+    """The step table of a trial, of ``STEP_COLUMNS``.
+
+    Raises FileError when the table is missing, does not match the sha256 in ``trial.json``, or is none.
+    """
+    _load_pyarrow()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    data = read_table(trial, STEPS_FILE)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        _check_size(file)
+        _check_types(file.schema_arrow)
+        return file.read(columns=list(STEP_COLUMNS), use_threads=False)
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError, OverflowError) as error:
+        raise _no_table(error) from error
 
 
 @dataclass

@@ -9,6 +9,7 @@ import pytest
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_operator.reconcile import pod_diagnosis
 from scalecurve_operator.runners import RUNNERS, JobRequestError
+from scalecurve_operator.runners.job_set import LEAD, SERVERS, WORKERS
 from tests.operator.runners.recordings import seen
 from tests.operator.runners.runner_cases import job, request
 
@@ -32,6 +33,14 @@ def test_the_runtime_is_the_platforms_and_the_program_ours() -> None:
     (container,) = template["spec"]["containers"]
     assert container.keys() == {"name", "volumeMounts", "securityContext"}, "all that a patch may hold"
     assert "restartPolicy" not in template["spec"]
+
+
+def test_names_of_sets_are_short_enough_for_trainer() -> None:
+    """Trainer 2.4 takes no name of a replicated job with more than 20 characters."""
+    (patch,) = job(Runner.train_job, workers=16)["spec"]["runtimePatches"]
+    patched = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    assert [len(each["name"]) <= 20 for each in patched] == [True]
+    assert max(map(len, (WORKERS, LEAD, SERVERS))) <= 20
 
 
 def test_the_default_runtime_is_trainers_own() -> None:

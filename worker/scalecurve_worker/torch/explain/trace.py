@@ -13,12 +13,12 @@ from typing import Any, Literal
 import torch
 
 from scalecurve_api.record.step_trace import StepTrace
+from scalecurve_api.record.trace_kernels import TraceEvent, exposed_share, is_collective, summarize
+from scalecurve_api.record.trace_skew import Calls, calls_of, waited, with_waits
 from scalecurve_api.spec.measure import Measure
 from scalecurve_worker.record.recorder import keep_trace
 from scalecurve_worker.record.session import Facts
 from scalecurve_worker.rendezvous.communicator import Communicator
-from scalecurve_worker.torch.explain.kernels import TraceEvent, exposed_share, is_collective, summarize
-from scalecurve_worker.torch.explain.skew import Calls, calls_of, waited, with_waits
 from scalecurve_worker.torch.profiler_session import ProfilerSession, tensor_list_bytes
 
 METHOD = "profiler-pass"

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("torch", reason="torch is not installed")
-
-from scalecurve_worker.torch.explain.kernels import (
+from scalecurve_api.record.trace_kernels import (
     OPTIMIZER,
     TraceEvent,
     alone,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from scalecurve_api.record.step_trace import CollectiveTime
-from scalecurve_worker.torch.explain.kernels import NCCL_KERNELS, TraceEvent, collective_kind, is_collective, merged
+from scalecurve_api.record.trace_kernels import NCCL_KERNELS, TraceEvent, collective_kind, is_collective, merged
 
 SYNCHRONIZING = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 """Collectives that no rank leaves before every rank has come; from a broadcast its sender may."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scalecurve_api.record.step_trace import CollectiveTime
-from scalecurve_worker.torch.explain.kernels import TraceEvent
-from scalecurve_worker.torch.explain.skew import Waited, calls_of, waited, with_waits
+from scalecurve_api.record.trace_kernels import TraceEvent
+from scalecurve_api.record.trace_skew import Waited, calls_of, waited, with_waits
 
 
 def reduces(*spans: tuple[int, int, int]) -> list[TraceEvent]:

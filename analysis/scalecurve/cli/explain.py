@@ -1,4 +1,4 @@
-"""``scalecurve explain BUNDLE...``."""
+"""``scalecurve explain BUNDLE...|TRACE...``."""
 
 from __future__ import annotations
 
@@ -31,9 +31,15 @@ def command(folders: tuple[Path, ...], test_file: Path | None, output: str) -> N
     """Show why curves bend: the lost efficiency of every point as terms that add up to it, with their evidence.
 
     After the table stands what takes most at the largest worker count, what it is worth, and what may help.
+
+    TRACE.json[.gz], of torch.profiler, one file for each rank: what the traced steps are made of.
     """
+    from scalecurve.curves.chrome_traces import is_trace
     from scalecurve.curves.explain import explain
 
+    if any(map(is_trace, folders)):
+        _explain_traces(folders, test_file, output)
+        return
     bundles = open_all(folders)
     explanation = explain(bundles)
     advice = list(explanation.advice())
@@ -45,6 +51,21 @@ def command(folders: tuple[Path, ...], test_file: Path | None, output: str) -> N
         if len(bundles) != 1 or bundles[0].experiment is None:
             fail("--test takes one bundle that has its experiment", EXIT_INPUT)
         _write_test(test_file, explanation, bundles[0].experiment)
+
+
+def _explain_traces(files: tuple[Path, ...], test_file: Path | None, output: str) -> None:
+    from scalecurve.curves.chrome_traces import TraceError, is_trace, read_traces
+    from scalecurve.curves.traces import trace_tables
+
+    if others := [file for file in files if not is_trace(file)]:
+        fail(f"{others[0]}: got a bundle beside traces; expected either", EXIT_INPUT)
+    if test_file is not None:
+        fail("--test takes one bundle that has its experiment, and no trace", EXIT_INPUT)
+    try:
+        point, notes = read_traces(files)
+    except TraceError as error:
+        fail(str(error), EXIT_INPUT)
+    show(trace_tables([point], notes), output)
 
 
 def _write_test(file: Path, explanation: Explanation, experiment: ScalingExperiment) -> None:

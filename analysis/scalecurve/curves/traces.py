@@ -91,13 +91,13 @@ def traced_points(bundles: Sequence[Bundle]) -> tuple[TracedPoint, ...]:
     return tuple(sorted(points, key=lambda each: (order[each.bundle], each.point.series, each.point.workers)))
 
 
-def trace_tables(points: Sequence[TracedPoint]) -> list[Table]:
-    """The device's time, kernels by class, and collectives; none without a trace."""
+def trace_tables(points: Sequence[TracedPoint], notes: Sequence[str] = TIME_NOTES) -> list[Table]:
+    """The device's time, with ``notes``, kernels by class, and collectives; none without a trace."""
     if not points:
         return []
     kernels = [row for point in points for row in _rows(point, lambda trace: trace.kernels)]
     collectives = [row for point in points for row in _rows(point, lambda trace: trace.collectives)]
-    tables = [_time_table(points), _table("kernels", "Kernels in traced steps", kernels, KERNEL_NOTES)]
+    tables = [_time_table(points, notes), _table("kernels", "Kernels in traced steps", kernels, KERNEL_NOTES)]
     if collectives:
         title = "Collectives in traced steps"
         tables.append(_table("traced-collectives", title, collectives, COLLECTIVE_NOTES, sized=True))
@@ -106,7 +106,7 @@ def trace_tables(points: Sequence[TracedPoint]) -> list[Table]:
     return tables
 
 
-def _time_table(points: Sequence[TracedPoint]) -> Table:
+def _time_table(points: Sequence[TracedPoint], notes: Sequence[str]) -> Table:
     def share(of: Callable[[StepTrace], float]) -> Callable[[TracedPoint], float]:
         return lambda point: point.mean(of) / (point.step_s * 1e9)
 
@@ -123,15 +123,19 @@ def _time_table(points: Sequence[TracedPoint]) -> Table:
             (Column("copies", "Only copies", "percent"), share(lambda trace: trace.copy_ns)),
             (Column("exposed", "Only communication", "percent"), share(lambda trace: trace.exposed_ns)),
             (Column("idle", "Idle", "percent"), share(lambda trace: trace.idle_ns)),
+            (
+                Column("overlapped", "Overlapped communication", "percent"),
+                share(lambda trace: trace.communication_ns - trace.exposed_ns),
+            ),
             (Column("communication", "Communication in all", "percent"), share(lambda trace: trace.communication_ns)),
             (Column("traces", "Traces", "count"), lambda p: len(p.traces)),
         ),
-        TIME_NOTES,
+        notes,
     )
 
 
 def _table(name: str, title: str, rows: Sequence[_Row], notes: Sequence[str], sized: bool = False) -> Table:
-    size = [(Column("mb_per_step", "Data a step", "number", "MB"), lambda row: row.megabytes)] if sized else []
+    size = [(Column("mb_per_step", "Data a step", "number", "MB"), lambda row: row.megabytes or None)] if sized else []
     return table_of(
         name,
         title,

@@ -22,7 +22,7 @@ _KINDS = (
     _Kind(
         re.compile(r'\A\s*[\[{](?s:.{0,20000}?)(?:"traceEvents"|"distributedInfo"|"ph"\s*:\s*"[A-Z]")'),
         "a trace (Chrome's or Kineto's format)",
-        f"traces of others are not imported; take its steps' times, and {_TABLE}",
+        f"`scalecurve explain FILE` says what its steps are made of; to import it, take their times, and {_TABLE}",
     ),
     _Kind(
         re.compile(r"^kind:\s*[\"']?(?:MPIJob|PyTorchJob|TrainJob|JobSet|Job)\b", re.MULTILINE),

@@ -53,6 +53,8 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     if meant is None:
         raise SourceError(f"{path}: {metric!r} is ignored, and no other metric of its steps is known")
     timed = [line for line in steps if _is_positive(line.data.get(metric))]
+    if not timed:
+        raise SourceError(f"{path}: no step has a {metric} above 0")
     reading = stated(_facts(path, trees, statements), path.name, lambda field: f"{path.name}, --set {field}", {})
     numbers = _numbers(timed)
     place = f"{path.name}, {metric}"

@@ -72,6 +72,8 @@ def test_dllogger_without_a_known_metric(tmp_path: Path) -> None:
         SourceError, match=r"no metric of its steps is a known throughput \(they have loss, val.total_ip"
     ):
         read(tmp_path / "log.json", text, workers="2")
+    with pytest.raises(SourceError, match=r"no step has a train\.total_ips above 0"):
+        read(tmp_path / "log.json", "\n".join(ips([0, at], -5.0) for at in range(9)), workers="2")
     head = dlll("PARAMETER", data={"world_size": 8})
     text = "\n".join([head, *(ips([0, at], 5.0) for at in range(9))])
     with pytest.raises(SourceError, match="has workers 8, and --set workers=2 contradicts it"):

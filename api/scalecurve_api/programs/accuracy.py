@@ -22,7 +22,9 @@ class Accuracy(Described):
 
     epochs: Whole = Field(default=10, ge=1, le=100_000, description="Epochs to train.")
     target: Real | None = Field(default=None, gt=0, le=1)
-    """Validation accuracy at which to stop; the time to it is reported."""
+    """Validation accuracy; epochs and time to it are reported."""
+    stop_at_target: StrictBool = False
+    """End a trial after the epoch that reached the target, instead of after all its epochs."""
     checkpoints: FilePath | None = Field(default=None, description="Folder for the trained parameters of each trial.")
     quantization: Quantization | None = None
     """Quantize the trained model and evaluate it at each bit width."""

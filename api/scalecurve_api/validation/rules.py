@@ -192,7 +192,10 @@ def _measure(spec: ExperimentSpec) -> Iterator[Problem]:
         least = expected(f"at least repetitions, {measure.repetitions}")
         path: Path = ("spec", "measure", "precision", "maxRepetitions")
         yield Problem(path, measure.precision.max_repetitions, least)
-    if measure.accuracy is not None and data.source is DataSource.synthetic and "data.source" not in spec.matrix:
+    accuracy = measure.accuracy
+    if accuracy is not None and accuracy.stop_at_target and accuracy.target is None:
+        yield Problem(("spec", "measure", "accuracy", "target"), NOTHING, required("the accuracy to stop at"))
+    if accuracy is not None and data.source is DataSource.synthetic and "data.source" not in spec.matrix:
         real = ", ".join(source.value for source in DataSource if source is not DataSource.synthetic)
         path = ("spec", "workload", "data", "source")
         yield Problem(path, data.source.value, expected(f"real data for measure.accuracy: {real}"))

@@ -195,7 +195,7 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
          "spec.workload.options.compile", True, "NotSupported", None),
         ({"workload": {"strategy": "deepspeed-zero3", "model": "mlp", "data": {"source": "digits"}},
           "measure": {"accuracy": {"epochs": 1}}},
-         "spec.measure.accuracy", {"epochs": 1, "noiseScale": False}, "Forbidden", None),
+         "spec.measure.accuracy", {"epochs": 1, "stopAtTarget": False, "noiseScale": False}, "Forbidden", None),
         ({"workload/optimizer": {"name": "rmsprop", "fused": True}},
          "spec.workload.optimizer.fused", True, "NotSupported", None),
         # legality: shards, recomputation and language models
@@ -242,6 +242,9 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
         ({"workload": {"strategy": "parameter-server",
                        "parameterServer": {"stalenessAware": True, "updates": "synchronous"}}},
          "spec.workload.parameterServer.stalenessAware", True, "NotSupported", None),
+        # legality: training to accuracy
+        ({"measure/accuracy": {"stopAtTarget": True}, "workload": {"model": "mlp", "data": {"source": "digits"}}},
+         "spec.measure.accuracy.target", "nothing", "Required", None),
         # legality: commands and sizes
         ({"workload": {"program": "custom"}}, "spec.workload.command", "nothing", "Required", None),
         ({"workload/command": ["python"]}, "spec.workload.command", ['python'], "Forbidden", None),

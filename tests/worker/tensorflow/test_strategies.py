@@ -155,7 +155,7 @@ def test_one_replica_without_any_sum(tmp_path: Path) -> None:
 
 
 def test_two_processes_train_one_model(tmp_path: Path) -> None:
-    measure = {"accuracy": {"epochs": 9, "target": 0.5}}
+    measure = {"accuracy": {"epochs": 9, "target": 0.5, "stopAtTarget": True}}
     trial = tf_trial(2, "multi-worker-mirrored", measure, communication="ring", **LEARNING)
     run_ranks(tmp_path, trial)
     found, verdict = judged(tmp_path, trial)

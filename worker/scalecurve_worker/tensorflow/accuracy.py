@@ -26,7 +26,7 @@ Batches = Callable[[], Iterator[tuple[Any, Any]]]
 
 
 def train_to_accuracy(job: TensorFlowJob, bench: Bench, data: Epochs, goal: Accuracy) -> None:
-    """Train from the trial's seed and evaluate after each epoch, until the target or the last epoch."""
+    """Train from the trial's seed and evaluate after each epoch."""
     workload, workers = job.workload, job.trial.point.workers
     facts, first = bench.session.facts, job.communicator.rank == 0
     if goal.checkpoints is not None and first:

@@ -23,7 +23,7 @@ from scalecurve_worker.training.checkpoints import open_folder
 
 
 def train_to_accuracy(job: TorchJob, bench: Bench, data: Loader, goal: Accuracy) -> None:
-    """Train from the trial's seed and evaluate after each epoch, until the target or the last epoch."""
+    """Train from the trial's seed and evaluate after each epoch."""
     world, facts = bench.session.communicator, bench.session.facts
     if goal.checkpoints is not None and world.rank == 0:
         open_folder(goal.checkpoints)

@@ -1,4 +1,4 @@
-"""Training to accuracy, after timing, for any framework: an evaluation after every epoch, until the target."""
+"""Training to accuracy, after timing, for any framework: an evaluation after every epoch."""
 
 import math
 import time
@@ -54,7 +54,7 @@ class Learner(Protocol):
 def train_epochs(
     learner: Learner, bench: Bench, goal: Accuracy, rule: Optimizer, workers: int, reshuffle: bool
 ) -> None:
-    """Train and evaluate until the target or the last epoch.
+    """Train and evaluate until the last epoch, or with ``goal.stop_at_target`` until the target.
 
     Rows go to ``evals.jsonl`` as they come and into rank 0's record. A loss that is not finite ends it.
     """
@@ -82,7 +82,7 @@ def train_epochs(
             bench.session.keep_evaluation(row)
             if noise is not None:
                 bench.session.facts.noise_scale.append(noise)
-        if goal.target is not None and row.accuracy >= goal.target:
+        if goal.stop_at_target and goal.target is not None and row.accuracy >= goal.target:
             break
 
 

@@ -42,7 +42,8 @@ def axis_table(results: Sequence[ValueTraining]) -> Table:
     """One row a value, grouped by axis, worker count and the other axes."""
     notes = (
         "Each group differs in the named axis only. Behind the best is a difference of mean final accuracies with "
-        "Welch's interval over repetitions, for that pair alone; where it includes zero the two are tied.",
+        "Welch's interval over repetitions, for that pair alone; where it includes zero the two are tied. Time of all "
+        "epochs is that of training to the accuracy beside it.",
     )
     return table_of(
         "training-axes",
@@ -57,6 +58,10 @@ def axis_table(results: Sequence[ValueTraining]) -> Table:
             (Column("final_accuracy", "Final accuracy", "percent", interval=True), lambda r: r.training.final),
             (Column("epochs_to_target", "Epochs to target", "number", interval=True), _epochs),
             (Column("to_target_s", "Time to target", "number", "s", interval=True), _seconds),
+            (
+                Column("last_epoch_at_s", "Time of all epochs", "number", "s", interval=True),
+                lambda r: r.training.last_epoch_at_s,
+            ),
             (Column("behind", "Behind the best", "percent", interval=True), lambda r: r.behind),
             (Column("verdict", "Verdict"), lambda r: r.verdict),
         ),

@@ -90,6 +90,16 @@ class PointTraining:
         return mean([max(0.0, e.wall_s) for e in self.reached], self.level, least=0) if self.reached else None
 
     @property
+    def last_epoch(self) -> Estimate:
+        """The last epoch that a run trained."""
+        return mean([run[-1].epoch for run in self.runs], self.level, least=0)
+
+    @property
+    def last_epoch_at_s(self) -> Estimate:
+        """Training time to the end of the last epoch, without evaluation."""
+        return mean([max(0.0, run[-1].wall_s) for run in self.runs], self.level, least=0)
+
+    @property
     def epoch_s(self) -> Estimate:
         return mean([max(0.0, run[-1].wall_s) / max(1, run[-1].epoch) for run in self.runs], self.level, least=0)
 

@@ -7,7 +7,8 @@ import pytest
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.reporting.findings import analyze
-from scalecurve.reporting.plots.training import fit, over_values, over_workers
+from scalecurve.reporting.plots.training import fit, over_workers
+from scalecurve.reporting.plots.training_axes import over_values
 from scalecurve.training_results import training
 from scalecurve.training_results.along_axes import along_axes
 from scalecurve_api.record.rank import Evaluation
@@ -82,8 +83,30 @@ def test_figures_of_training_have_the_numbers(bundle: Bundle):
     assert "training 65.0 %, validation 60.0 %" in by_epoch.tips[0]
     assert any("2 workers: Epoch time (s) 0.5" in tip for tip in by_workers.tips)
     assert any("0.01: Time to target (s) 3" in tip for tip in by_value.tips)
-    # 0.001 never gets to 80 %, and has no mark among the epochs to it.
-    assert not any("0.001: Epochs to target" in tip for tip in by_value.tips)
+    # 0.001 never gets to 80 %: all of its epochs, and the accuracy that they came to.
+    assert "1 worker, optimizer.learningRate 0.001: Epochs to target 9 (not reached; 60.0 % by then)" in by_value.tips
+    assert "2 workers, optimizer.learningRate 0.001: Time to target (s) 4.5 (not reached; 60.0 % by then)" in (
+        by_value.tips
+    )
+
+
+def test_every_axis_has_panels_of_accuracy_epochs_and_time_with_a_legend_of_their_own(bundle: Bundle):
+    drawing = over_values(analyze([bundle]))
+    assert drawing is not None
+    accuracy, epochs, seconds = drawing.figure.axes
+    assert [panel.get_ylabel() for panel in drawing.figure.axes] == [
+        "Validation accuracy",
+        "Epochs to target of 80.0 %",
+        "Time to target of 80.0 % (s) (log scale)",
+    ]
+    assert {panel.get_xlabel() for panel in drawing.figure.axes} == {"optimizer.learningRate (log scale)"}
+    legends = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in (accuracy, epochs)]
+    assert legends[0] == ["1 worker", "2 workers"]
+    assert [text.replace("\n", " ") for text in legends[1]] == ["target not reached: after the last epoch"]
+    assert seconds.get_legend() is None
+    # Two lines with the same values stand beside each other.
+    one, two = (line.get_xdata() for line in accuracy.get_lines() if line.get_label() in legends[0])
+    assert all(first < second for first, second in zip(one, two, strict=True))
 
 
 def test_one_value_at_one_count_has_neither_figure(tmp_path: Path):

@@ -12,6 +12,7 @@ from scalecurve.reporting.drawing.views import form
 
 MOST_TICKS = 9
 _LOGARITHM = " (log scale)"
+_DODGE, _DODGES = 0.018, 0.08  # of the panel's width, between neighbors and between all lines
 _FITS = 7  # characters of a tick's label that the margin has room for
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -133,6 +134,14 @@ def category_limits(axes: Axes, count: int, least: int = 4) -> None:
     """Limits around ``count`` places at 0, 1, 2, ..., centered if there are few."""
     air = 0.6 + max(0, least - count) / 2
     axes.set_xlim(-air, count - 1 + air)
+
+
+def dodged(axes: Axes, x: float, order: int, count: int) -> float:
+    """Where the line of this order, among so many, stands at ``x``: beside the others, in an axis with its limits."""
+    shift = (order - (count - 1) / 2) * min(_DODGE, _DODGES / count)
+    to_share = axes.transScale + axes.transLimits
+    share, height = to_share.transform((x, 1.0))
+    return float(to_share.inverted().transform((share + shift, height))[0])
 
 
 def short(value: float) -> str:

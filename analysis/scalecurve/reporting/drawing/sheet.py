@@ -54,7 +54,8 @@ class Sheet:
     """``count`` panels in rows of ``columns``; ``labels`` are what the legend will hold, which needs room for them.
 
     Without ``labels`` there is no legend, or one of ``legend_rows`` rows. Drawing code fills ``panels``, and
-    ``handles`` with the artists of the legend by their labels.
+    ``handles`` with the artists of the legend by their labels. ``under`` are the labels of each panel's own legend,
+    see ``legend_under``.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Sheet:
         right: float = RIGHT,
         top: float = TOP,
         legend_rows: int = 0,
+        under: Sequence[Sequence[str]] = (),
     ) -> None:
         self.labels = list(labels)
         self.handles: dict[str, Any] = {}
@@ -78,23 +80,25 @@ class Sheet:
         self._legend_characters = 0
         if form().phone:
             columns, width, height = 1, min(width, NARROW_PANEL), min(height, LOW_PANEL)
-        self._width = width
         columns = min(columns, count)
         content = columns * width + (columns - 1) * GAP_X
+        self._width, self._height = width, height
+        room_under = max((self._shape_under(each)[1] for each in under), default=0) * LEGEND_ROW
         if labels:
             self._legend_characters = int((LEFT + content + RIGHT - _LEGEND_MARK) / _LEGEND_CHARACTER)
             folded = [self._folded(label) for label in labels]
             self._legend_columns, legend_rows = legend_shape(folded, LEFT + content + RIGHT)
         rows = -(-count // columns)
         total_width = LEFT + content + right
-        foot = BOTTOM + legend_rows * LEGEND_ROW + (0.03 if legend_rows else 0)
-        total_height = top + rows * height + (rows - 1) * GAP_Y + foot
+        foot = BOTTOM + room_under + legend_rows * LEGEND_ROW + (0.03 if legend_rows else 0)
+        gap = GAP_Y + room_under
+        total_height = top + rows * height + (rows - 1) * gap + foot
         self.figure = Figure(figsize=(total_width, total_height), dpi=DPI)
         self.panels: list[Axes] = []
         for index in range(count):
             row, column = divmod(index, columns)
             left = LEFT + column * (width + GAP_X)
-            bottom = foot + (rows - 1 - row) * (height + GAP_Y)
+            bottom = foot + (rows - 1 - row) * (height + gap)
             place = (left / total_width, bottom / total_height, width / total_width, height / total_height)
             self.panels.append(_plain_axes(self.figure, place))
 
@@ -112,6 +116,27 @@ class Sheet:
             else:
                 lines = textwrap.wrap(title, int(SMALL_TITLE_CHARACTERS * room), max_lines=2, placeholder=" …")
                 panel.set_title("\n".join(lines), loc="left", fontsize=SMALL_TITLE)
+
+    def legend_under(self, panel: Axes, handles: Sequence[Any]) -> None:
+        """A legend of the panel's own lines under its axis, whose room ``under`` reserved."""
+        labels = [self._folded_under(str(handle.get_label())) for handle in handles]
+        panel.legend(
+            handles=handles,
+            labels=labels,
+            loc="upper center",
+            ncols=self._shape_under(labels)[0],
+            bbox_to_anchor=(0.5, -(BOTTOM - 0.06) / self._height),
+            borderaxespad=0,
+            handlelength=2.6,
+            columnspacing=1.2,
+            fontsize=8,
+        )
+
+    def _shape_under(self, labels: Sequence[str]) -> tuple[int, int]:
+        return legend_shape([self._folded_under(label) for label in labels], self._width) if labels else (1, 0)
+
+    def _folded_under(self, label: str) -> str:
+        return _wrapped(label, int((self._width - _LEGEND_MARK) / _LEGEND_CHARACTER))
 
     def tip(self, axes: Axes, x: float, y: float, text: str, place: Place | None = None) -> None:
         """Say ``text`` where a reader points at (x, y); ``place`` is the point whose trials stand behind it."""
@@ -146,8 +171,7 @@ class Sheet:
 
     def _folded(self, label: str) -> str:
         """A label in lines that fit the figure."""
-        most = self._legend_characters or len(label) or 1
-        return label if len(label) <= most else "\n".join(textwrap.wrap(label, most, break_on_hyphens=False))
+        return _wrapped(label, self._legend_characters or len(label) or 1)
 
 
 def first(items: Sequence[T], most: int, noun: str) -> tuple[Sequence[T], str]:
@@ -163,6 +187,11 @@ def legend_shape(labels: Sequence[str], width: float) -> tuple[int, int]:
     columns = max(1, min(len(labels), int(width / entry)))
     rows = -(-len(labels) // columns)
     return columns, max(sum(map(len, lines[start : start + rows])) for start in range(0, len(lines), rows))
+
+
+def _wrapped(label: str, most: int) -> str:
+    """A label in lines of at most so many characters."""
+    return label if len(label) <= most else "\n".join(textwrap.wrap(label, most, break_on_hyphens=False))
 
 
 def _plain_axes(figure: Figure, place: tuple[float, float, float, float]) -> Axes:

@@ -1,33 +1,48 @@
-"""What training reached, over workers, over the values of each axis, and on both splits by epoch."""
+"""What training reached, over workers, and on both splits by epoch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from scalecurve.render import formatting
-from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style
-from scalecurve.reporting.drawing.marks import hollow_marks
+from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, first, interval_bars, level_line, style, theme
+from scalecurve.reporting.drawing.marks import hollow, hollow_marks
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results import PointTraining
-from scalecurve.training_results.along_axes import ValueTraining, along_axes
 from scalecurve.training_results.by_workers import epochs_to_settle, turnaround_s
-from scalecurve.training_results.outcome import spelled_axis
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.text import count
 
-Quantity = Callable[[PointTraining], Estimate | None]
 LOG_FROM = 4.0  # an axis is on a log scale where its largest value is this many times the smallest
-MOST_POINTS, MOST_AXES, MOST_LINES = 6, 3, 8
-_CONVERGENCE = "Epochs to convergence"
-_SOME = " Hollow marks are means of only those repetitions that reached the target, or converged."
+MOST_POINTS, MOST_LINES = 6, 8
 _FIT = (
     "Accuracy by epoch, mean over the repetitions: dashed on training data, solid on validation data. A solid line "
     "that stops or falls while the dashed one climbs is overfitting."
 )
+_SOME, _NONE = "mean of the repetitions that got there", "target not reached: after the last epoch"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of a point; ``runs`` of its repetitions have it, and where none has, ``instead`` takes its place."""
+
+    label: str
+    value: Callable[[PointTraining], Estimate | None]
+    runs: Callable[[PointTraining], int] = lambda p: len(p.runs)
+    instead: Callable[[PointTraining], Estimate] | None = None
+
+    def stands_for(self, p: PointTraining) -> Estimate | None:
+        """What is drawn of the point where no repetition reached the target."""
+        return self.instead(p) if self.instead and p.target is not None and not self.runs(p) else None
+
+    def drawn(self, p: PointTraining) -> bool:
+        return self.value(p) is not None or self.stands_for(p) is not None
 
 
 def _converged(p: PointTraining) -> Estimate | None:
@@ -35,31 +50,27 @@ def _converged(p: PointTraining) -> Estimate | None:
     return mean(epochs, p.level, least=0) if epochs else None
 
 
-def _missed(label: str, p: PointTraining) -> bool:
-    """Whether some runs of the point never came to what the quantity counts to."""
-    if label == _CONVERGENCE:
-        return len(epochs_to_settle(p)) < len(p.runs)
-    return label in dict(_TO_TARGET) and len(p.reached) < len(p.runs)
-
-
 def _turnaround(p: PointTraining) -> Estimate | None:
     seconds = [value for value in map(turnaround_s, p.records) if value is not None]
     return mean(seconds, p.level, least=0) if seconds else None
 
 
-_ACCURACY = ("Validation accuracy", lambda p: p.final)
-_TO_TARGET: tuple[tuple[str, Quantity], ...] = (
-    ("Epochs to target", lambda p: p.epochs_to_target),
-    ("Time to target (s)", lambda p: p.seconds_to_target),
+def _reached(p: PointTraining) -> int:
+    return len(p.reached)
+
+
+ACCURACY = Quantity("Validation accuracy", lambda p: p.final)
+TO_TARGET = (
+    Quantity("Epochs to target", lambda p: p.epochs_to_target, _reached, lambda p: p.last_epoch),
+    Quantity("Time to target (s)", lambda p: p.seconds_to_target, _reached, lambda p: p.last_epoch_at_s),
 )
-_OVER_WORKERS: tuple[tuple[str, Quantity], ...] = (
-    _ACCURACY,
-    (_CONVERGENCE, _converged),
-    ("Epoch time (s)", lambda p: p.epoch_s),
-    ("Turnaround (s)", _turnaround),
-    *_TO_TARGET,
+_OVER_WORKERS = (
+    ACCURACY,
+    Quantity("Epochs to convergence", _converged, lambda p: len(epochs_to_settle(p))),
+    Quantity("Epoch time (s)", lambda p: p.epoch_s),
+    Quantity("Turnaround (s)", _turnaround),
+    *TO_TARGET,
 )
-_OVER_VALUES: tuple[tuple[str, Quantity], ...] = (_ACCURACY, *_TO_TARGET)
 
 
 @plot("fit", section="accuracy", order=30)
@@ -119,101 +130,74 @@ def over_workers(findings: Findings) -> Drawing | None:
     keys, left_out = first(list(curves), MOST_LINES, "series")
     several = len({bundle for bundle, _ in keys}) > 1
     lines = {f"{bundle}: {name}" if several else name: curves[bundle, name] for bundle, name in keys}
-    quantities = _known(_OVER_WORKERS, [p for points in lines.values() for p in points])
-    sheet = Sheet(len(quantities), list(lines) if len(lines) > 1 else [])
-    for panel, (label, quantity) in zip(sheet.panels, quantities, strict=True):
-        axis.workers_axis(panel, [p.point.workers for points in lines.values() for p in points])
-        named = {name: [(float(p.point.workers), p) for p in points] for name, points in lines.items()}
-        _lines(sheet, panel, label, quantity, named, lambda p: count(p.point.workers, "worker"))
+    points = [p for members in lines.values() for p in members]
+    quantities = known(_OVER_WORKERS, points)
+    marks = mark_legend(quantities, points)
+    sheet = Sheet(len(quantities), [*(lines if len(lines) > 1 else []), *marks])
+    sheet.handles |= marks
+    for panel, quantity in zip(sheet.panels, quantities, strict=True):
+        axis.workers_axis(panel, [p.point.workers for p in points])
+        named = {name: [(float(p.point.workers), p) for p in members] for name, members in lines.items()}
+        draw_lines(sheet, panel, quantity, named, lambda p: count(p.point.workers, "worker"))
     caption = (
         "Means over repetitions; bars are intervals. Turnaround is the entire trial, from its start to its record."
     )
-    some = any(_missed(label, p) for points in lines.values() for p in points for label, _ in quantities)
-    return sheet.drawing("Training over workers", caption + _SOME * some + left_out)
+    return sheet.drawing("Training over workers", caption + left_out)
 
 
-@plot("training-axes", section="training-axes", order=10)
-def over_values(findings: Findings) -> Drawing | None:
-    """A row of panels for each axis: accuracy, and epochs and time to the target where there is one."""
-    results = findings.once(training_along_axes)
-    axes = list(dict.fromkeys((r.training.bundle, r.axis) for r in results))
-    if not axes:
-        return None
-    shown, left_out = first(axes, MOST_AXES, "axes")
-    groups = [_fewer_lines([r for r in results if (r.training.bundle, r.axis) == key]) for key in shown]
-    panels = [(g, label, q) for g in groups for label, q in _known(_OVER_VALUES, [r.training for r in g])]
-    labels = list(dict.fromkeys(_line_label(r, group) for group in groups for r in group))
-    sheet = Sheet(len(panels), labels if len(labels) > 1 else [])
-    for panel, (group, label, quantity) in zip(sheet.panels, panels, strict=True):
-        places = _value_axis(panel, group)
-        lines: dict[str, list[tuple[float, PointTraining]]] = {}
-        for r in group:
-            lines.setdefault(_line_label(r, group), []).append((places[spelled_axis(r.value)], r.training))
-        _lines(sheet, panel, label, quantity, lines, _spelled_value(group[0].axis), labels)
-        panel.set_xlabel(group[0].axis)
-    caption = "Points that differ in this axis only: means over repetitions; bars are intervals."
-    some = any(_missed(label, r.training) for group, label, _ in panels for r in group)
-    return sheet.drawing("Training along each axis", caption + _SOME * some + left_out)
-
-
-def training_along_axes(findings: Findings) -> tuple[ValueTraining, ...]:
-    """Every axis of the experiments that changed what training reached, or could have."""
-    return along_axes(findings.training.points)
-
-
-def _spelled_value(axis_name: str) -> Callable[[PointTraining], str]:
-    return lambda p: spelled_axis(p.point.axes[axis_name])
-
-
-def _known(quantities: Sequence[tuple[str, Quantity]], points: Sequence[PointTraining]) -> list[tuple[str, Quantity]]:
+def known(quantities: Sequence[Quantity], points: Sequence[PointTraining]) -> list[Quantity]:
     """Those that at least two points have."""
-    return [(label, of) for label, of in quantities if sum(of(p) is not None for p in points) > 1]
+    return [quantity for quantity in quantities if sum(map(quantity.drawn, points)) > 1]
 
 
-def _fewer_lines(group: list[ValueTraining]) -> list[ValueTraining]:
-    """The first lines of an axis, as many as a reader can follow."""
-    kept = list(dict.fromkeys(_line_label(r, group) for r in group))[:MOST_LINES]
-    return [r for r in group if _line_label(r, group) in kept]
+def mark_legend(quantities: Sequence[Quantity], points: Sequence[PointTraining]) -> dict[str, Line2D]:
+    """What marks without filling, and crosses, stand for; nothing where there are none."""
+    drawn = [(quantity, p) for quantity in quantities for p in points]
+    marks = {}
+    if any(0 < quantity.runs(p) < len(p.runs) for quantity, p in drawn):
+        marks[_SOME] = Line2D([], [], linestyle="none", marker="o", label=_SOME, **hollow(Style(theme.INK, "o", "-")))
+    if any(quantity.stands_for(p) for quantity, p in drawn):
+        marks[_NONE] = Line2D([], [], linestyle="none", marker="x", color=theme.INK, label=_NONE)
+    return marks
 
 
-def _line_label(result: ValueTraining, group: Sequence[ValueTraining]) -> str:
-    counts = {r.training.point.workers for r in group}
-    parts = [count(result.training.point.workers, "worker")] if len(counts) > 1 or not result.rest else []
-    return ", ".join([*([result.rest] if result.rest else []), *parts])
-
-
-def _lines(
+def draw_lines(
     sheet: Sheet,
     panel: Axes,
-    label: str,
     quantity: Quantity,
-    lines: dict[str, list[tuple[float, PointTraining]]],
+    lines: Mapping[str, Sequence[tuple[float, PointTraining]]],
     where: Callable[[PointTraining], str],
-    order: Sequence[str] = (),
-) -> None:
-    share = label.endswith("accuracy")
+) -> list[Line2D]:
+    """A line each, beside one another so that none hides another, and the vertical axis; the x axis has its limits."""
+    share = quantity is ACCURACY
     heights: list[float] = []
+    artists: list[Line2D] = []
     for index, (name, members) in enumerate(lines.items()):
-        look = style(order.index(name) if order else index)
-        drawn = [(x, p, value) for x, p in sorted(members, key=lambda m: m[0]) if (value := quantity(p)) is not None]
-        if not drawn:
-            continue
-        xs, values = [x for x, *_ in drawn], [value.value for *_, value in drawn]
-        (line,) = panel.plot(xs, values, **look.curve, label=name)
-        heights += values + interval_bars(panel, ((x, v.low, v.high) for x, _, v in drawn), look.color, alpha=0.38)
-        if sheet.labels:
+        look = style(index)
+        at = [(axis.dodged(panel, x, index, len(lines)), p) for x, p in sorted(members, key=lambda member: member[0])]
+        drawn = [(x, p, value) for x, p in at if (value := quantity.value(p)) is not None]
+        crosses = [(x, p, value) for x, p in at if (value := quantity.stands_for(p)) is not None]
+        (line,) = panel.plot([x for x, *_ in drawn], [value.value for *_, value in drawn], **look.curve, label=name)
+        artists.append(line)
+        if name in sheet.labels:
             sheet.handles[name] = line
-        hollow_marks(panel, [(x, v.value) for x, p, v in drawn if _missed(label, p)], look)
-        for x, p, value in drawn:
+        panel.plot([x for x, *_ in crosses], [value.value for *_, value in crosses], "x", color=look.color, ms=7)
+        hollow_marks(panel, [(x, v.value) for x, p, v in drawn if quantity.runs(p) < len(p.runs)], look)
+        for x, p, value in (*drawn, *crosses):
+            heights += [value.value, *interval_bars(panel, [(x, value.low, value.high)], look.color, alpha=0.38)]
             spoken = formatting.percent(value.value) if share else f"{value.value:,.4g}"
-            sheet.tip(panel, x, value.value, f"{name}, {where(p)}: {label} {spoken}")
-    panel.set_ylabel(label)
+            missed = "" if quantity.value(p) else f" (not reached; {formatting.percent(p.final.value)} by then)"
+            sheet.tip(panel, x, value.value, f"{name or 'all'}, {where(p)}: {quantity.label} {spoken}{missed}")
+    targets = {p.target for members in lines.values() for _, p in members if p.target is not None}
+    of = f"target of {formatting.percent(targets.pop())}" if len(targets) == 1 else "target"
+    panel.set_ylabel(quantity.label.replace("target", of))
     if share:
         _shares(panel, heights)
     elif min(heights) > 0 and max(heights) >= LOG_FROM * min(heights):
         axis.log_axis(panel, "y", min(heights), max(heights), axis.short)
     else:
         axis.linear_axis(panel, "y", 0, max(heights) * 1.06 or 1, axis.short)
+    return artists
 
 
 def _shares(panel: Axes, heights: Sequence[float]) -> None:
@@ -222,25 +206,3 @@ def _shares(panel: Axes, heights: Sequence[float]) -> None:
     axis.linear_axis(panel, "y", low, high, axis.percent)
     if high > 1:
         level_line(panel, 1)
-
-
-def _value_axis(panel: Axes, group: Sequence[ValueTraining]) -> dict[str, float]:
-    """Where each value is: in proportion for numbers, on a log scale where they are far apart, else side by side."""
-    values = list({spelled_axis(r.value): r.value for r in group}.values())
-    names = [spelled_axis(value) for value in values]
-    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) < len(values):
-        places = dict(zip(names, map(float, range(len(names))), strict=True))
-        axis.category_limits(panel, len(names), least=2)
-    else:
-        places = dict(zip(names, numbers, strict=True))
-        low, high = min(numbers), max(numbers)
-        if low > 0 and high >= LOG_FROM * low:
-            panel.set_xscale("log")
-            air = (high / low) ** 0.06
-            panel.set_xlim(low / air, high * air)
-        else:
-            air = (high - low) * 0.06
-            panel.set_xlim(low - air, high + air)
-    axis.fixed_ticks(panel, "x", list(places.values()), [axis.folded(name) for name in names])
-    return places

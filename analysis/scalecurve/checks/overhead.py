@@ -15,6 +15,7 @@ from scalecurve.statistics.mean import mean
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point
+from scalecurve_api.text import count
 
 NOTABLE = 0.01
 """Of a step: a trial that costs more than this for being measured is a finding"""
@@ -74,11 +75,18 @@ def overhead_of(record: TrialRecord | None) -> float | None:
 
 
 def largest_in_words(points: Sequence[MeasuredOverhead], level: float = 0.95) -> str:
-    """As "overhead 0.1 % (-0.1 to 0.3)": over all trials with the most workers; empty without any."""
+    """As "overhead 0.1 % (-0.1 to 0.3)": over all trials with the most workers; empty without any.
+
+    Of trials that differ too much no figure is said, for it would be of their noise.
+    """
     most = max((each.point.workers for each in points), default=0)
     shares = [share for each in points if each.point.workers == most for share in each.shares]
-    known = formatting.interval(mean_of(shares, level), as_percent=True) if shares else ""
-    return f"overhead {known}{' (one trial)' if len(shares) == 1 else ''}" if known else ""
+    if not shares:
+        return ""
+    found = mean_of(shares, level)
+    if found.unknown:
+        return f"overhead not known: {count(len(shares), 'trial')} differ too much"
+    return f"overhead {formatting.interval(found, as_percent=True)}{' (one trial)' if len(shares) == 1 else ''}"
 
 
 def overhead_table(points: Sequence[MeasuredOverhead]) -> Table:

@@ -68,6 +68,8 @@ def test_overhead_stands_in_a_table_and_a_sentence(tmp_path: Path) -> None:
     assert [row[-1] for row in overhead_table(found).rows] == [each.mean for each in found]
     assert [each.mean.value for each in found] == pytest.approx([0, 0.002], abs=1e-6)
     assert largest_in_words(()) == ""
+    noisy = overheads(measure(open_bundle(bundle(tmp_path / "noisy", 0.002, spread=0.2))))
+    assert largest_in_words(noisy) == "overhead not known: 3 trials differ too much"
     assert not overhead_table(()).rows
 
 

@@ -24,18 +24,21 @@ class Contest:
         return self.best, *self.tied, *self.others
 
     def spelled(self, names: Mapping[tuple[str, str], str], workers: bool) -> str:
-        """The winner, or that there is none; ``names`` are by (experiment, series)."""
+        """The winner, and what is tied with it; ``names`` are by (experiment, series)."""
 
         def name(p: PointTraining) -> str:
             return f"{names[p.bundle, p.series]}, {formatting.interval(p.final, as_percent=True)}"
 
         at = f" on {count(self.best.point.workers, 'worker')}" if workers else ""
-        of = f"Most accurate of {len(self.every)}{at}"
+        runs = {len(p.runs) for p in self.every}
+        each = f", means of {count(max(runs), 'repetition')}" if len(runs) == 1 and max(runs) > 1 else ""
+        first = f"Most accurate of {len(self.every)}{at}{each}: {name(self.best)}"
         if not self.tied:
-            return f"{of}: {name(self.best)}"
-        named = "; ".join(map(name, (self.best, *self.tied)[:_MOST]))
+            return first
+        named = "; ".join(map(name, self.tied[: _MOST - 1]))
         more = f"; and {len(self.tied) + 1 - _MOST} more" if len(self.tied) >= _MOST else ""
-        return f"{of}: not separable: {named}{more}"
+        why = "tied with" if min(runs) > 1 else "not separable, in single runs, from"
+        return f"{first}; {why} {named}{more}"
 
 
 def contests(points: Sequence[PointTraining]) -> tuple[Contest, ...]:

@@ -20,7 +20,6 @@ from scalecurve_api.model import canonical_json
 from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.text import count
 
-LONGEST = 14  # letters of a tick
 _LOG_FROM = 4.0
 _AIR = 0.12
 
@@ -31,7 +30,7 @@ def value_axis(axes: Axes, values: Sequence[AxisValue]) -> dict[str, float]:
     spelled = [value if isinstance(value, str) else canonical_json(value) for value in values]
     keys = [canonical_json(value) for value in values]
     if len(numbers) < len(values) or min(numbers) <= 0 or len(set(numbers)) < 2:
-        axis.fixed_ticks(axes, "x", range(len(values)), [text[:LONGEST] for text in spelled])
+        axis.fixed_ticks(axes, "x", range(len(values)), list(map(axis.folded, spelled)))
         axis.category_limits(axes, len(values), least=2)
         return dict(zip(keys, map(float, range(len(values))), strict=True))
     low, high = float(min(numbers)), float(max(numbers))

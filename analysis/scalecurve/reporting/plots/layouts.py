@@ -15,7 +15,7 @@ from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import count
 
 MOST_PANELS, MOST_LAYOUTS = 4, 8
-_LONGEST = 13  # characters under a mark
+_WIDEST = 13  # characters of a line under a mark
 _LETTERS = {dimension: dimension.value[0].upper() for dimension in Dimension}
 _COLORS: Mapping[Standing, int] = {Standing.best: 0, Standing.tied: 5, Standing.slower: 1, Standing.undecided: 4}
 _CAPTION = (
@@ -42,12 +42,12 @@ def layouts(findings: Findings) -> Drawing | None:
 
 
 def label_of(point: Point) -> str:
-    """A layout in a few letters: its degrees above 1, and what else varies as far as there is room."""
+    """A layout in a few letters: its degrees above 1, and what else varies."""
     sizes = point.parallelism.sizes if point.parallelism is not None else {}
     parts = [f"{_LETTERS[dimension]}{size}" for dimension, size in sizes.items() if size > 1]
     names = {PREFIX + dimension.value for dimension in Dimension} if sizes else set()
     parts += [spelled(value) for name, value in point.axes.items() if name not in names]
-    return " ".join(parts)[:_LONGEST] or "one"
+    return axis.folded(" ".join(parts), _WIDEST) or "one"
 
 
 def _panel(sheet: Sheet, panel: Axes, result: BestLayout) -> None:

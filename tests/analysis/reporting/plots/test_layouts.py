@@ -32,5 +32,5 @@ def test_labels_are_short() -> None:
     point = Point(
         mode="weak", workers=8, nodes=1, workers_per_node=8, axes=axes, parallelism=degrees, series="s", name="p"
     )
-    assert label_of(point) == "R2 T4 interle"
+    assert label_of(point) == "R2 T4\ninterleaved"
     assert label_of(point.model_copy(update={"axes": {}, "parallelism": Degrees()})) == "one"

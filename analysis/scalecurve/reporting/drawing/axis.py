@@ -28,6 +28,15 @@ def workers_axis(axes: Axes, counts: Sequence[int], label: bool = True) -> None:
         axes.set_xlabel("Workers")
 
 
+def batch_axis(axes: Axes, batches: Sequence[int]) -> None:
+    """log2 over global batches in ascending order, ticks at those that were measured."""
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(batches[0] / 1.3, batches[-1] * 1.3)
+    ticks = thinned(batches)
+    fixed_ticks(axes, "x", ticks, [f"{tick:,}" for tick in ticks])
+    axes.set_xlabel("Global batch")
+
+
 def epoch_axis(axes: Axes, last: int, air: float = 1.03) -> None:
     """Epochs from 0, ticks at whole ones."""
     axes.set_xlim(0, last * air)

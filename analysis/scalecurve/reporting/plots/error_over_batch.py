@@ -1,11 +1,9 @@
 """How large a batch may grow: validation error over the global batch (Goyal et al. 2017), and the noise scale."""
 
-from collections.abc import Mapping, Sequence
-
-from matplotlib.axes import Axes
+from collections.abc import Mapping
 
 from scalecurve.render import formatting
-from scalecurve.render.labels import brief
+from scalecurve.render.labels import brief, shortened
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
@@ -17,7 +15,8 @@ from scalecurve_api.text import count
 MOST_LINES = 8
 _CAPTION = (
     "Error on validation data after the last epoch, mean over repetitions, over the samples of a step of all workers; "
-    "bars are intervals. A line has everything but the batch and the worker count in common."
+    "bars are intervals, and lines are moved apart a little. A line has everything but the batch and the worker count "
+    "in common. "
 )
 _NOISE_CAPTION = (
     "tr Σ / |G|² in samples, mean over repetitions; vertical bars are intervals. While it exceeds the batch of a "
@@ -32,25 +31,27 @@ def error_over_batch(findings: Findings) -> Drawing | None:
     if not lines:
         return None
     names, left_out = first(list(lines), MOST_LINES, "series")
+    _, note = shortened(names)
     short = brief(names, [next(iter(lines[name].values())).point.mode.value for name in names])
     sheet = Sheet(labels=list(short.values()) if len(names) > 1 else [])
     (axes,) = sheet.panels
+    axis.batch_axis(axes, sorted({batch for name in names for batch in lines[name]}))
     heights: list[float] = []
     for index, name in enumerate(names):
         look, line, label = style(index), sorted(lines[name].items()), short[name]
         errors = [1 - p.final.value for _, p in line]
-        (drawn,) = axes.plot([batch for batch, _ in line], errors, **look.curve, label=label)
-        bars = ((batch, _less(p.final.high), _less(p.final.low)) for batch, p in line)
+        places = [axis.dodged(axes, batch, index, len(names)) for batch, _ in line]
+        (drawn,) = axes.plot(places, errors, **look.curve, label=label)
+        bars = ((x, _less(p.final.high), _less(p.final.low)) for x, (_, p) in zip(places, line, strict=True))
         heights += errors + interval_bars(axes, bars, look.color, alpha=0.38)
         if sheet.labels:
             sheet.handles[label] = drawn
-        for (batch, p), error in zip(line, errors, strict=True):
+        for x, (batch, p), error in zip(places, line, errors, strict=True):
             where = f"batch {batch:,} on {count(p.point.workers, 'worker')}"
-            sheet.tip(axes, batch, error, f"{label}, {where}: error {formatting.percent(error, 2)}")
-    _batch_axis(axes, sorted({batch for name in names for batch in lines[name]}))
+            sheet.tip(axes, x, error, f"{label}, {where}: error {formatting.percent(error, 2)}")
     axis.linear_axis(axes, "y", 0, max(heights) * 1.06 or 1, axis.percent)
     axes.set_ylabel("Validation error")
-    return sheet.drawing("Validation error over global batch", _CAPTION + left_out)
+    return sheet.drawing("Validation error over global batch", _CAPTION + note + left_out)
 
 
 def _lines(findings: Findings) -> Mapping[str, dict[int, PointTraining]]:
@@ -63,14 +64,6 @@ def _lines(findings: Findings) -> Mapping[str, dict[int, PointTraining]]:
             name = " ".join([*([f"{p.bundle}:"] if several else []), p.point.mode.value, *others])
             lines.setdefault(name, {}).setdefault(p.point.global_batch, p)
     return lines
-
-
-def _batch_axis(axes: Axes, batches: Sequence[int]) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_xlim(batches[0] / 1.3, batches[-1] * 1.3)
-    ticks = axis.thinned(batches)
-    axis.fixed_ticks(axes, "x", ticks, [f"{tick:,}" for tick in ticks])
-    axes.set_xlabel("Global batch")
 
 
 def _less(share: float | None) -> float | None:

@@ -212,8 +212,8 @@ def _series_cost(series: SeriesResult, bundle: Bundle, override: Cost | None) ->
         as_cheap=as_cheap,
         fastest=fastest,
         as_fast=as_fast,
-        front=_front([(p.result.workers, _seconds_per_sample(p), p.per_million) for p in points]),
-        target_front=_front(
+        front=pareto_front([(p.result.workers, _seconds_per_sample(p), p.per_million) for p in points]),
+        target_front=pareto_front(
             [(p.result.workers, p.result.to_target_s, p.target_cost) for p in points if not p.result.missed_target]
         ),
     )
@@ -223,7 +223,8 @@ def _seconds_per_sample(p: PointCost) -> Estimate | None:
     return p.result.throughput.reciprocal() if p.result.throughput else None
 
 
-def _front(points: Sequence[tuple[int, Estimate | None, Estimate | None]]) -> tuple[int, ...]:
+def pareto_front(points: Sequence[tuple[int, Estimate | None, Estimate | None]]) -> tuple[int, ...]:
+    """Of (worker count, time, money): the counts that no other beats in both, by the values alone."""
     complete = [(n, time.value, money.value) for n, time, money in points if time is not None and money is not None]
     return tuple(n for n, time, money in complete if not any(t < time and m < money for _, t, m in complete))
 

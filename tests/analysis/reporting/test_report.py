@@ -45,6 +45,7 @@ CURVES = {
     "split",
     "step-time",
     "step-times",
+    "times-over-batch",
     "accuracy",
     "error",
     "error-over-batch",

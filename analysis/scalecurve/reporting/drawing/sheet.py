@@ -200,4 +200,5 @@ def _plain_axes(figure: Figure, place: tuple[float, float, float, float]) -> Axe
         axes.spines[side].set_visible(False)
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
+    axes.yaxis.labelpad = 1.0  # points, so that it is inside the figure beside ticks of seven characters
     return axes

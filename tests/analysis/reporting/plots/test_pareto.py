@@ -1,0 +1,68 @@
+"""Cost against time, of all samples and of the way to a target."""
+
+from pathlib import Path
+
+import pytest
+
+from scalecurve.bundle.open import open_bundle
+from scalecurve.reporting.drawing import Drawing
+from scalecurve.reporting.findings import analyze
+from scalecurve.reporting.plots.pareto import pareto, pareto_to_target
+from scalecurve_api.record.trial_record import TrialRecord
+from tests.analysis.synthetic import experiment, write_bundle
+
+SECONDS = {1: 400.0, 2: 300.0, 4: 350.0}
+PRICE = {"perWorkerHour": 3.6}
+
+
+def drawn(folder: Path, *, cost: dict[str, float] | None = None, missed: tuple[int, ...] = ()) -> Drawing | None:
+    """Of one, two and four workers; of the ``missed`` counts only the first repetition reaches the target."""
+
+    def reached(record: TrialRecord) -> TrialRecord:
+        workers = record.trial.point.workers
+        seconds = SECONDS[workers] if workers not in missed or record.trial.repetition == 1 else None
+        return record.model_copy(update={"summary": record.summary.model_copy(update={"seconds_to_target": seconds})})  # type: ignore[union-attr]
+
+    spec = experiment("goal", modes=["weak"], workers=[1, 2, 4], **({"cost": cost} if cost else {}))  # type: ignore[arg-type]
+    return pareto_to_target(analyze([open_bundle(write_bundle(folder, spec, tables=False, change=reached))]))
+
+
+def front(drawing: Drawing) -> list[tuple[float, float]]:
+    line = next(line for line in drawing.figure.axes[0].get_lines() if line.get_label() == "weak")
+    return list(zip(map(float, line.get_xdata()), map(float, line.get_ydata()), strict=True))
+
+
+def test_the_front_of_the_way_to_the_target_in_money(tmp_path: Path) -> None:
+    drawing = drawn(tmp_path, cost=PRICE)
+    assert drawing is not None
+    (axes,) = drawing.figure.axes
+    assert axes.get_xlabel() == "Time to the target (min) (log scale)"
+    assert axes.get_ylabel() == "Cost to the target (USD) (log scale)"
+    # Four workers are slower than two, and dearer.
+    assert front(drawing) == [pytest.approx((5, 0.6)), pytest.approx((400 / 60, 0.4))]
+    assert drawing.tips == (
+        "weak, 1 worker: 400 s, 0.4000",
+        "weak, 2 workers: 300 s, 0.6000",
+        "weak, 4 workers: 350 s, 1.400",
+    )
+
+
+def test_workers_times_time_stand_for_money_without_a_price(tmp_path: Path) -> None:
+    drawing = drawn(tmp_path)
+    assert drawing is not None
+    assert front(drawing) == [pytest.approx((5, 600)), pytest.approx((400 / 60, 400))]
+
+
+def test_a_count_of_which_a_run_missed_the_target_is_not_on_the_line(tmp_path: Path) -> None:
+    drawing = drawn(tmp_path, cost=PRICE, missed=(2,))
+    assert drawing is not None
+    assert front(drawing) == [pytest.approx((350 / 60, 1.4)), pytest.approx((400 / 60, 0.4))]
+    hollow = [line for line in drawing.figure.axes[0].get_lines() if line.get_markerfacecolor() == "#fefefd"]
+    assert [list(line.get_xdata()) for line in hollow] == [[pytest.approx(5)]]
+
+
+def test_one_count_or_no_target_draws_nothing(tmp_path: Path) -> None:
+    plain = experiment("plain", modes=["weak"], workers=[1, 2, 4], cost=PRICE)  # type: ignore[arg-type]
+    findings = analyze([open_bundle(write_bundle(tmp_path, plain, tables=False))])
+    assert pareto_to_target(findings) is None
+    assert pareto(findings) is not None

@@ -14,7 +14,17 @@ from scalecurve_api.spec.secrets import masked, secrets_in, trial_without_secret
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 _OF_EVERY_RANK = frozenset(
-    ("topology", "windows", "sections", "device_samples", "foreign_load", "own_load", "stolen_load", "equality")
+    (
+        "topology",
+        "windows",
+        "sections",
+        "device_samples",
+        "foreign_load",
+        "own_load",
+        "stolen_load",
+        "equality",
+        "usage",
+    )
 )
 _SHARED = (RankRecord.model_fields.keys() & TrialRecord.model_fields.keys()) - {"schema_", "trial"} - _OF_EVERY_RANK
 """What a trial's record has of its first rank."""
@@ -75,6 +85,7 @@ def assemble(
         foreign_load=[record.foreign_load for record in ordered],
         own_load=[record.own_load for record in ordered],
         stolen_load=[record.stolen_load for record in ordered],
+        usage=[record.usage for record in ordered] if any(record.usage for record in ordered) else [],
         equality=[record.equality for record in ordered] if any(record.equality for record in ordered) else [],
         summary=summarize(trial, ordered, windows, journals),
         timeline=_timeline(ordered, outcome),

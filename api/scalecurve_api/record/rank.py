@@ -85,6 +85,13 @@ class DeviceSamples(Model):
     utilization_mean: float | None = Field(default=None, description="share of the time with a kernel running")
 
 
+class Usage(Model):
+    """Share of a device, or of a rank's own cores, in use from the last entry's time to this one's."""
+
+    until_s: float = Field(description="seconds since the first window opened")
+    share: float
+
+
 class Warmup(Model):
     """How many steps were discarded, and the rule that ended the warm-up."""
 
@@ -283,6 +290,7 @@ class RankRecord(Model):
     own_load: float | None = Field(default=None, description="share of its cores that this rank itself used")
     stolen_load: float | None = Field(default=None, description="share of them that the hypervisor gave to others")
     device_samples: DeviceSamples | None = None
+    usage: list[Usage] = Field(default=[], description="over the windows: of the GPU, or of this rank's cores")
     metrics_port: Int64 | None = None
     evaluations: list[Evaluation] = []
     dataset: DatasetFacts | None = None

@@ -27,6 +27,7 @@ from scalecurve_api.record.rank import (
     RankTopology,
     ServerCounts,
     Traffic,
+    Usage,
     Warmup,
     WindowKind,
 )
@@ -173,6 +174,7 @@ class TrialRecord(Model):
     device_samples: list[DeviceSamples | None] = []
     foreign_load: list[float | None] = []
     own_load: list[float | None] = []
+    usage: list[list[Usage]] = Field(default=[], description="of each rank, over the windows")
     stolen_load: list[float | None] = []
     evaluations: list[Evaluation] = []
     dataset: DatasetFacts | None = None

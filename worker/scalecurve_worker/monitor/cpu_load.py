@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scalecurve_api.record.cpu_time import cpu_time
+from scalecurve_api.record.rank import Usage
+from scalecurve_worker.monitor.usage import thinned
 
 # The counters move in ticks of 10 ms: over a shorter time their steps would be taken for load.
 LEAST_WALL_S = 1.0
@@ -29,6 +31,7 @@ class CpuMeter:
         self._cores = tuple(cores)
         self._begun: CpuUse | None = None
         self._ended: CpuUse | None = None
+        self._reads: list[CpuUse] = []
 
     def begin(self) -> None:
         if self._begun is None:
@@ -36,12 +39,26 @@ class CpuMeter:
 
     def end(self) -> None:
         self._ended = self._read()
+        if self._ended is not None:
+            self._reads.append(self._ended)
 
     def used(self) -> CpuUse | None:
         """What was used between; None where the kernel does not say."""
         if self._begun is None or self._ended is None:
             return None
         return CpuUse(*(end - begin for begin, end in zip(self._begun, self._ended, strict=True)))
+
+    def usage(self) -> list[Usage]:
+        """Share of the cores that this process used from each ``end`` to the next, over ``LEAST_WALL_S`` or more."""
+        if self._begun is None:
+            return []
+        first, last, found = self._begun, self._begun, list[Usage]()
+        for read in self._reads:
+            share = own_share(CpuUse(*(now - then for now, then in zip(read, last, strict=True))), len(self._cores))
+            if share is not None:
+                found.append(Usage(until_s=round(read.wall_s - first.wall_s, 3), share=round(share, 4)))
+                last = read
+        return thinned(found)
 
     def _read(self) -> CpuUse | None:
         if sys.platform != "linux":

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from scalecurve_api.record.rank import DeviceSamples, RankTopology
+from scalecurve_api.record.rank import DeviceSamples, RankTopology, Usage
 from scalecurve_worker.monitor.cpu_load import CpuMeter, foreign_share, own_share, stolen_share
 from scalecurve_worker.monitor.nvml import open_monitor
 from scalecurve_worker.rendezvous.communicator import Communicator
@@ -46,6 +46,11 @@ class HostMonitor:
         """Share of its cores that this process used between the first and the last window."""
         used = self._cpu.used()
         return own_share(used, len(self._cores)) if used is not None else None
+
+    def usage(self) -> list[list[Usage]]:
+        """Of every worker's device over the windows, or of this process's cores where none is watched."""
+        own = self._cpu.usage()
+        return [monitor.usage() if monitor else own for monitor in self._monitors]
 
     def found(self, ranks: Communicator) -> tuple[float | None, float | None, list[DeviceSamples | None]]:
         """Shares of the cores that other processes and the hypervisor took, and samples of every device.

@@ -3,12 +3,14 @@
 import importlib
 import statistics
 import threading
+import time
 from functools import reduce
 from operator import or_
 from types import ModuleType
 from typing import NamedTuple
 
-from scalecurve_api.record.rank import DeviceSamples
+from scalecurve_api.record.rank import DeviceSamples, Usage
+from scalecurve_worker.monitor.usage import thinned
 
 _FIRST_S = 0.25
 _EVERY_S = 1.0
@@ -31,6 +33,8 @@ class Sample(NamedTuple):
     reasons: int
     used: float | None = None
     """Share of the last sample period in which a kernel was running, 0 to 1."""
+    at_s: float = 0.0
+    """Since the first window opened."""
 
 
 class DeviceMonitor:
@@ -40,6 +44,7 @@ class DeviceMonitor:
         """Raises pynvml's error where the device does not answer."""
         self._nvml, self._handle = nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)
         self._samples: list[Sample] = []
+        self._began_s = 0.0
         self._others = 0
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -54,6 +59,7 @@ class DeviceMonitor:
 
     def resume(self) -> None:
         if self._thread is None:
+            self._began_s = time.monotonic()
             self._thread = threading.Thread(target=self._watch, name="scalecurve-nvml", daemon=True)
             self._thread.start()
         self._wake.set()
@@ -67,6 +73,11 @@ class DeviceMonitor:
         if self._thread is not None:
             self._thread.join(timeout=5)
         return summarize(self._samples, max(0, self._others - ranks_on_device))
+
+    def usage(self) -> list[Usage]:
+        """As NVML told with each sample."""
+        shares = [(sample.at_s, sample.used) for sample in self._samples if sample.used is not None]
+        return thinned([Usage(until_s=round(at_s, 3), share=used) for at_s, used in shares])
 
     def _watch(self) -> None:
         while not self._closing.is_set():
@@ -87,6 +98,7 @@ class DeviceMonitor:
                     temperature_c=nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
                     reasons=nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
                     used=self._used(),
+                    at_s=time.monotonic() - self._began_s,
                 )
             )
             self._others = max(self._others, len(nvml.nvmlDeviceGetComputeRunningProcesses(handle)))

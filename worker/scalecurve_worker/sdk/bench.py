@@ -264,9 +264,15 @@ class Bench:
         self._explainer.explain(facts, self.session.communicator)
         facts.sections = self.sections.found(facts.windows, self._explainer.exposed_share)
         sums = [checksum or self._checksum()] * len(samples) if isinstance(checksum, str | None) else checksum
+        usage = self._loop.monitor.usage()
         results = [
             facts.model_copy(
-                update={"windows": self._windows_of(i), "parameter_checksum": sums[i], "device_samples": sample}
+                update={
+                    "windows": self._windows_of(i),
+                    "parameter_checksum": sums[i],
+                    "device_samples": sample,
+                    "usage": usage[i],
+                }
             )
             for i, sample in enumerate(samples)
         ]

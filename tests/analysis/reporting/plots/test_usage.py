@@ -4,8 +4,8 @@ from pathlib import Path
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting.findings import Findings, analyze
-from scalecurve.reporting.plots.usage import usage
-from scalecurve_api.record.rank import DeviceSamples
+from scalecurve.reporting.plots.usage import usage, usage_over_time
+from scalecurve_api.record.rank import DeviceSamples, Usage
 from scalecurve_api.record.trial_record import TrialRecord
 from tests.analysis.synthetic import experiment, write_bundle
 
@@ -53,3 +53,44 @@ def test_series_of_one_worker_count_stand_beside_each_other(tmp_path: Path):
 
 def test_nothing_where_nothing_was_recorded(tmp_path: Path):
     assert usage(findings(tmp_path / "none")) is None
+
+
+def test_strong_and_weak_are_two_lines_that_stand_apart(tmp_path: Path):
+    both = experiment("both", modes=["strong", "weak"], workers=[1, 2], repetitions=1)
+    drawing = usage(analyze([open_bundle(write_bundle(tmp_path / "b", both, tables=False, change=cores))]))
+    assert drawing is not None
+    (legend,) = drawing.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["strong", "weak"]
+    lines = [line for line in drawing.figure.axes[0].get_lines() if line.get_label() in ("strong", "weak")]
+    assert lines[0].get_color() != lines[1].get_color()
+    assert list(lines[0].get_xdata()) < list(lines[1].get_xdata())
+
+
+def watched(record: TrialRecord) -> TrialRecord:
+    """Two seconds of half of the cores, then four of all, on every rank of two workers; one worker saw nothing."""
+    over_time = [Usage(until_s=2.0, share=0.5), Usage(until_s=6.0, share=1.0)]
+    workers = record.trial.point.workers
+    return cores(record).model_copy(update={"usage": [over_time] * workers if workers == 2 else []})
+
+
+def test_usage_over_time_is_a_panel_a_worker_count_and_a_line_a_rank(tmp_path: Path):
+    drawing = usage_over_time(findings(tmp_path / "b", change=watched))
+    assert drawing is not None
+    assert drawing.title == "CPU usage over time"
+    (panel,) = drawing.figure.axes
+    assert panel.get_title(loc="left") == "2 workers"
+    first, second, *_ = panel.get_lines()
+    for line in (first, second):
+        assert list(line.get_xdata()) == [0.0, 2.0, 6.0]
+        assert list(line.get_ydata()) == [0.5, 0.5, 1.0]
+    assert drawing.tips == ("measured, 2 workers: 75 % busy",)
+
+
+def test_usage_of_a_gpu_over_time_is_named_so(tmp_path: Path):
+    drawing = usage_over_time(findings(tmp_path / "b", change=lambda record: watched(devices(record))))
+    assert drawing is not None
+    assert drawing.figure.axes[0].get_ylabel() == "GPU utilization"
+
+
+def test_records_without_usage_over_time_draw_none(tmp_path: Path):
+    assert usage_over_time(findings(tmp_path / "b", change=cores)) is None

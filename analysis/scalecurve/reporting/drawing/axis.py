@@ -13,6 +13,7 @@ from scalecurve.reporting.drawing.views import form
 MOST_TICKS = 9
 _LOGARITHM = " (log scale)"
 _DODGE, _DODGES = 0.018, 0.08  # of the panel's width, between neighbors and between all lines
+_ONE_VALUE = 1e-3  # of the larger end: a difference that ticks of seven characters do not show
 _FITS = 7  # characters of a tick's label that the margin has room for
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -122,7 +123,9 @@ def linear_ticks(low: float, high: float, target: int = 6) -> list[float]:
 def linear_axis(
     axes: Axes, which: str, low: float, high: float, spell: Callable[[float], str] = formatting.number
 ) -> None:
-    """A linear axis with about five round ticks."""
+    """A linear axis with about five round ticks, and some room where all values are one."""
+    if high - low <= abs(high) * _ONE_VALUE:
+        low, high = low - abs(low) * 0.05, (high + abs(high) * 0.05) or 1.0
     getattr(axes, f"set_{which}lim")(low, high)
     ticks = linear_ticks(low, high)
     fixed_ticks(axes, which, ticks, [spell(tick) for tick in ticks])

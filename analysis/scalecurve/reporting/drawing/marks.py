@@ -56,9 +56,11 @@ def hollow_marks(axes: Axes, places: Sequence[tuple[float, float]], look: Style)
         axes.plot(*zip(*places, strict=True), look.marker, color=look.color, **hollow(look), zorder=4)
 
 
-def level_line(axes: Axes, height: float) -> None:
-    """A faint dashed line across the panel."""
+def level_line(axes: Axes, height: float, word: str = "") -> None:
+    """A faint dashed line across the panel, and above its left end what it is."""
     axes.axhline(height, color=FAINT, linewidth=1, linestyle=DASHED, zorder=1)
+    if word:
+        axes.annotate(word, (0, height), (3, 2), axes.get_yaxis_transform(), "offset points", color=FAINT, fontsize=8)
 
 
 def proportional(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[float]:

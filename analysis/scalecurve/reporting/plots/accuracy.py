@@ -48,7 +48,7 @@ def validation_error(findings: Findings) -> Drawing | None:
         air = max(0.002, (max(ends) - min(ends)) * 0.05)
         axis.linear_axis(axes, "y", max(0.0, min(ends) - air), min(1.0, max(ends) + air), axis.percent)
     for target in targets:
-        level_line(axes, 1 - target)
+        level_line(axes, 1 - target, "target")
     axis.epoch_axis(axes, max(p.epochs for p in shown))
     axes.set_ylabel("Validation error")
     caption = "1 - accuracy on held-out data after every epoch."
@@ -101,7 +101,7 @@ def accuracy(findings: Findings) -> Drawing | None:
                 _line(over_epochs, curve, number, learnt)
     _upright(by_time, [e.accuracy for e in everything], targets)
     for target in targets:
-        level_line(by_time, target)
+        level_line(by_time, target, "target")
     axis.linear_axis(by_time, "x", 0, max(e.wall_s for e in everything) * 1.03, axis.short)
     by_time.set_xlabel("Training time (s), without evaluation")
     by_time.set_ylabel("Accuracy, held-out data")

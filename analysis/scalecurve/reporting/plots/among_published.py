@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from matplotlib.axes import Axes
 
@@ -20,6 +21,7 @@ _CAPTION = (
     "Filled marks are this report's points. Rings are published systems of the same device and model, dark where they "
     "are comparable and pale where only the number of devices or the batch rules that out. Lines join one series."
 )
+_COMPARABLE, _OTHERS = "published, comparable", "published, other count or batch"
 _PUBLISHED = "published"
 _MFU_CAPTION = (
     "Filled marks are this report's points. Rings are published figures of language models on the same device, with "
@@ -36,35 +38,46 @@ def among_published(findings: Findings) -> Drawing | None:
     if not kinds:
         return None
     shown, more = first(list(kinds.items()), MOST_PANELS, "panels")
-    sheet = Sheet(len(shown))
+    names = list(dict.fromkeys(each.own.series for _, standings in shown for each in standings))
+    short, _ = shortened(names)
+    sheet = Sheet(len(shown), [_COMPARABLE, _OTHERS, *(short[name] for name in names)])
     for panel, ((_, _, unit), standings) in zip(sheet.panels, shown, strict=True):
-        _draw(sheet, panel, standings)
+        _draw(sheet, panel, standings, short)
         panel.set_xlabel("Devices")
         panel.set_ylabel(f"Per device ({unit})")
     sheet.name_panels([f"{model} on {device}" for (model, device, _), _ in shown])
     return sheet.drawing("Among published systems", _CAPTION + more)
 
 
-def _draw(sheet: Sheet, panel: Axes, standings: Sequence[PublishedStanding]) -> None:
+def _draw(sheet: Sheet, panel: Axes, standings: Sequence[PublishedStanding], short: Mapping[str, str]) -> None:
     beside = {id(each.point): each.point for standing in standings for each in standing.others}
     others = [point for point in _alike(next(iter(beside.values()))) if id(point) not in beside]
     values = []
-    for points, opacity, size in ((others, 0.35, 18), (list(beside.values()), 1.0, 26)):
+    kinds = ((others, _OTHERS, 0.35, 18), (list(beside.values()), _COMPARABLE, 1.0, 26))
+    for points, label, opacity, size in kinds:
         places = [(point.workers, median(point.rates) / point.workers) for point in points]
         values += places
-        panel.scatter(
-            *_columns(places), s=size, facecolors="none", edgecolors=theme.INK, alpha=opacity, linewidths=1.0, zorder=2
-        )
+        look: dict[str, Any] = {
+            "s": size,
+            "facecolors": "none",
+            "edgecolors": theme.INK,
+            "alpha": opacity,
+            "linewidths": 1.0,
+        }
+        if places:
+            sheet.handles[label] = panel.scatter(*_columns(places), **look, zorder=2, label=label)
     for point in beside.values():
         rate = median(point.rates) / point.workers
         sheet.tip(panel, point.workers, rate, f"{point.submitter}, {point.system}: {rate:,.0f}")
     series: dict[tuple[str, str], list[PublishedStanding]] = {}
     for standing in standings:
         series.setdefault((standing.own.bundle, standing.own.series), []).append(standing)
-    for index, ((_, name), own) in enumerate(series.items()):
+    for (_, name), own in series.items():
         places = [(standing.own.workers, standing.rate.value) for standing in own]
         values += places
-        panel.plot(*_columns(places), **style(index).curve, zorder=3)
+        (sheet.handles[short[name]],) = panel.plot(
+            *_columns(places), **style(list(short).index(name)).curve, zorder=3, label=short[name]
+        )
         for standing in own:
             sheet.tip(panel, standing.own.workers, standing.rate.value, f"{name}: {standing.sentence}")
     counts = [count for count, _ in values]

@@ -1,6 +1,6 @@
 """Plots over the worker count: throughput, speed-up, efficiency, time, cost, energy. Strong and weak side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,6 @@ from scalecurve_api.spec.scaling import Mode
 
 Ideal = Callable[[Axes, SeriesResult, Value, str], list[float]]
 Scale = Callable[[Axes, Sequence[SeriesResult], Sequence[float]], None]
-_DODGE = 0.045
 _GOES_ON = " A bar that touches the edge extends beyond it; the table has its ends."
 _TITLES = {"strong": "Strong scaling (same global batch)", "weak": "Weak scaling (same batch per worker)"}
 
@@ -40,8 +39,7 @@ _TITLES = {"strong": "Strong scaling (same global batch)", "weak": "Weak scaling
 class _Quantity:
     """One quantity of every series, a panel for each mode, all panels on one scale.
 
-    ``right`` is a second axis: its label and its factor. ``dodge`` moves series apart so that intervals do not hide
-    one another.
+    ``right`` is a second axis: its label and its factor.
     """
 
     title: str
@@ -51,7 +49,6 @@ class _Quantity:
     ideal: Ideal | None = None
     scale: Scale = log_scale
     right: tuple[str, float] | None = None
-    dodge: bool = False
 
 
 @plot("speedup", section="scaling", order=10)
@@ -70,9 +67,7 @@ def efficiency(findings: Findings) -> Drawing | None:
     if not _compared(findings):
         return None
     caption = "Speed-up divided by the growth in workers; 100 % is ideal, higher values are explained under the table."
-    quantity = _Quantity(
-        "Efficiency", "Efficiency", lambda p: p.efficiency, caption, hundred, percent_scale, dodge=True
-    )
+    quantity = _Quantity("Efficiency", "Efficiency", lambda p: p.efficiency, caption, hundred, percent_scale)
     return _draw(findings.curves, quantity)
 
 
@@ -144,7 +139,6 @@ def cost(findings: Findings) -> Drawing | None:
         label=f"Cost per epoch ({money})" if by_epoch else f"Cost per million {_unit(findings.curves)} ({money})",
         value=_cost_value(findings, "epoch_cost" if by_epoch else "per_million"),
         caption="Workers × hours × price. The lowest point is the cheapest worker count; a flat line would be ideal.",
-        dodge=True,
     )
     return _draw(findings.costs.scaling, quantity)
 
@@ -154,7 +148,7 @@ def energy(findings: Findings) -> Drawing | None:
     """Where devices count their energy."""
     caption = "Energy of all devices during the timed windows, from their own counters, per sample."
     label = f"Energy (J/{_unit(findings.curves).removesuffix('s')})"
-    return _draw(findings.curves, _Quantity("Energy", label, lambda p: p.energy_j, caption, dodge=True))
+    return _draw(findings.curves, _Quantity("Energy", label, lambda p: p.energy_j, caption))
 
 
 def _compared(findings: Findings) -> bool:
@@ -202,14 +196,14 @@ def _draw(curves: ScalingResult, quantity: _Quantity) -> Drawing | None:
                 heights += quantity.ideal(panel, series, value, color)
         for order, series in enumerate(of_mode):
             own = identity[series.bundle, series.name]
-            shift = 2 ** (_DODGE * (order - (len(of_mode) - 1) / 2)) if quantity.dodge and len(of_mode) < 9 else 1
-            line, *marks = _line(panel, series, value, own, shift)
+            places = {p.workers: axis.dodged(panel, p.workers, order, len(of_mode)) for p in series.points}
+            line, *marks = _line(panel, series, value, own, places)
             if named:
                 sheet.handles[own.label] = line
                 sheet.belongs(own.label, line, *marks)
             for p in series.points:
                 if v := value(p):
-                    sheet.tip(panel, p.workers * shift, v.value, point_in_words(series, p), place_of(series, p))
+                    sheet.tip(panel, places[p.workers], v.value, point_in_words(series, p), place_of(series, p))
         panel.set_title(_TITLES[mode], loc="left")
     for panel in sheet.panels:
         quantity.scale(panel, shown, heights)
@@ -217,15 +211,23 @@ def _draw(curves: ScalingResult, quantity: _Quantity) -> Drawing | None:
     if quantity.right:
         _right_axis(sheet.panels[-1], *quantity.right)
     hollow = hollow_caption(p for series in shown for p in series.points)
-    return sheet.drawing(quantity.title, quantity.caption + hollow + (_GOES_ON if cut else ""))
+    apart = " Series are moved apart a little." if len(shown) > len(modes) else ""
+    return sheet.drawing(quantity.title, quantity.caption + apart + hollow + (_GOES_ON if cut else ""))
 
 
-def _line(axes: Axes, series: SeriesResult, value: Value, identity: Identity, shift: float) -> list[Artist]:
+def _line(
+    axes: Axes, series: SeriesResult, value: Value, identity: Identity, places: Mapping[int, float]
+) -> list[Artist]:
     """The line, and what is drawn around it."""
     look, drawn = style(identity.index), set(axes.get_children())
-    points = [(p.workers * shift, v, bool(p.marks)) for p in series.points if (v := value(p)) is not None]
-    places, values = [x for x, *_ in points], [v.value for _, v, _ in points]
-    (line,) = axes.plot(places, values, **look.curve, label=identity.label or "measured", zorder=3)
+    points = [(places[p.workers], v, bool(p.marks)) for p in series.points if (v := value(p)) is not None]
+    (line,) = axes.plot(
+        [x for x, *_ in points],
+        [v.value for _, v, _ in points],
+        **look.curve,
+        label=identity.label or "measured",
+        zorder=3,
+    )
     hollow_marks(axes, [(x, v.value) for x, v, doubtful in points if doubtful], look)
     interval_bars(axes, ((x, v.low, v.high) for x, v, _ in points), look.color, alpha=0.38)
     return [line, *(artist for artist in axes.get_children() if artist not in drawn and artist is not line)]

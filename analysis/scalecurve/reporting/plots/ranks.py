@@ -1,6 +1,9 @@
 """Step time by rank: the distribution of each rank, and which one is slow."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from scalecurve.bundle.measurement import MeasuredSeries
 from scalecurve.bundle.step_summary import Digests, StepDigest
@@ -15,6 +18,13 @@ from scalecurve_api.text import count
 
 MOST_PANELS = 8
 MOST_BOXES = 32
+_LEGEND: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("5 to 95 %", {"color": theme.PALETTE[0], "linewidth": 1.2}),
+    ("25 to 75 %", {"color": theme.PALETTE[0], "linewidth": 7, "alpha": 0.55}),
+    ("median", {"color": theme.INK, "linewidth": 1.6}),
+    ("99 %", {"color": theme.PALETTE[0], "linestyle": "none", "marker": "."}),
+    ("slowest rank's median", {"color": theme.PALETTE[1], "linewidth": 1, "linestyle": theme.DASHED}),
+)
 _P5, _P25, _P50, _P75, _P95, _P99 = (QUANTILES.index(q) for q in (0.05, 0.25, 0.5, 0.75, 0.95, 0.99))
 
 
@@ -26,7 +36,8 @@ def step_times(findings: Findings) -> Drawing | None:
     shown, left_out = first([(series, *choice) for series, choice in chosen if choice], MOST_PANELS, "series")
     if not shown:
         return None
-    sheet = Sheet(len(shown))
+    sheet = Sheet(len(shown), [label for label, _ in _LEGEND])
+    sheet.handles |= {label: Line2D([], [], label=label, **look) for label, look in _LEGEND}
     results = [findings.result_of(series.bundle, series.name, point) for series, point, _ in shown]
     for axes, (_, _, digest), result in zip(sheet.panels, shown, results, strict=True):
         _draw(axes, digest, bool(result.doubts))

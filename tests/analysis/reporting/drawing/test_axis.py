@@ -91,3 +91,20 @@ def test_no_interval_stretches_an_axis_until_the_curve_lies_flat():
     assert (min(heights), max(heights), cut) == (pytest.approx(0.5 / 3), 3, True)
     heights, cut = scales.in_sight([estimate(1, 1, 1), estimate(0.8, 0.7, 0.9)])
     assert (min(heights), max(heights), cut) == (0.7, 1, False)
+
+
+def test_one_value_has_room_and_ticks_that_can_be_read() -> None:
+    axes = Figure().add_axes((0, 0, 1, 1))
+    axis.linear_axis(axes, "y", 0.1286, 0.1286, axis.short)
+    low, high = axes.get_ylim()
+    assert low < 0.1286 < high
+    assert len({text.get_text() for text in axes.get_yticklabels()}) >= 3
+
+
+def test_lines_stand_beside_each_other_whatever_the_scale() -> None:
+    axes = Figure().add_axes((0, 0, 1, 1))
+    axis.workers_axis(axes, [1, 2, 4])
+    first, second = (axis.dodged(axes, 2, order, 2) for order in (0, 1))
+    assert first < 2 < second
+    assert first * second == pytest.approx(4)
+    assert axis.dodged(axes, 2, 0, 1) == pytest.approx(2)

@@ -33,7 +33,7 @@ _FIRST_SHARE = 0.6  # of the time for runs: the first experiment may take so muc
 @click.option(
     "--time-limit",
     type=click.FloatRange(10, 86400),
-    default=180,
+    default=240,
     show_default=True,
     help="Seconds for everything; trials that do not fit are skipped.",
 )

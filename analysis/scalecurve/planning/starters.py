@@ -56,6 +56,6 @@ def worker_counts(most: int) -> list[int]:
 def _starter(template: str, name: str, counts: list[int], device: str) -> Starter:
     text = (files(__package__) / f"{template}.yaml").read_text(encoding="utf-8")
     filled = Template(text).substitute(
-        name=name, workers=", ".join(map(str, counts)), device=device, cpu_global=8 * counts[-1]
+        name=name, workers=", ".join(map(str, counts)), device=device, cpu_global=4 * counts[-1]
     )
     return Starter(name, filled)

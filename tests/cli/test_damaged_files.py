@@ -23,7 +23,8 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "tests" / "fixtures" / "imports"
 IMPORTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("README.md", "history.csv", "nccl.json", "nccl.txt", "ramble.json", "reframe.json"), ()),
-    **dict.fromkeys(("table.csv", "table.json", "training_report.json"), ()),
+    **dict.fromkeys(("cloudai_nccl_test_csv_report.csv", "table.csv", "table.json", "training_report.json"), ()),
+    "megatron_run_report.csv": ("workers=8", "global_batch=128"),
     **dict.fromkeys(("megatron.log", "mllog.log", "nemo.log", "trainer_state.json"), ("workers=2",)),
     **dict.fromkeys(("dllogger.json", "events.out.tfevents.1", "maxtext.log"), ("workers=2", "global_batch=64")),
     **dict.fromkeys(("nanogpt.log", "torchtitan.log", "trainer_log.jsonl"), ("workers=2", "global_batch=64")),

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,7 @@ def _reports(folder: Path) -> Iterator[Path]:
 def _training(path: Path, statements: Statements) -> Reading:
     try:
         tree: dict[str, Any] = json.loads(read_text(path))
-        config, steps = tree["config"], tree["steps"]
+        config, steps = dict(tree["config"]), tree["steps"]
         times = [float(step["step_time_sec"]) for step in steps]
     except (ValueError, KeyError, TypeError) as error:
         raise SourceError(f"{path}: not CloudAI's training report: {type(error).__name__}: {error}") from error
@@ -54,8 +55,10 @@ def _training(path: Path, statements: Statements) -> Reading:
         facts.setdefault("model", str(config["model_name"]))
     reading = _with_batch(facts, place)
     skipped = config.get("exclude_start_steps", WARMUP)
+    if not isinstance(skipped, int) or skipped < 0:
+        raise SourceError(f"{place}: exclude_start_steps: got {str(skipped)[:40]!r}, expected a whole number from 0")
     batch = reading.global_batch or 0
-    parts, note = stretches([Stretch(batch, time, 1) for time in times if time > 0], int(skipped))
+    parts, note = stretches([Stretch(batch, time, 1) for time in times if time > 0], skipped)
     if not parts:
         raise SourceError(f"{path}: has no steps")
     return replace(reading, stretches=parts, notes=(*reading.notes, *([note] if note else [])))
@@ -110,9 +113,12 @@ def _table(path: Path) -> Sequence[dict[str, str]]:
 
 def _real(row: dict[str, str], column: str, path: Path) -> float:
     try:
-        return float(row[column])
+        value = float(row[column])
     except (KeyError, ValueError, TypeError):
-        raise SourceError(f"{path}: column {column!r}: got {row.get(column)!r}, expected a number") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise SourceError(f"{path}: column {column!r}: got {row.get(column)!r}, expected a number")
+    return value
 
 
 IMPORTER = Importer(recognized, read)

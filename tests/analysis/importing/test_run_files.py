@@ -207,6 +207,24 @@ def test_cloudais_training_report(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            {"world_size": 8, "global_batch_size": 64, "exclude_start_steps": float("nan")},
+            "got 'nan', expected a whole",
+        ),
+        ({"world_size": 8, "global_batch_size": 64, "exclude_start_steps": -3}, "got '-3', expected a whole number"),
+        (["world_size"], "not CloudAI's training report: "),
+    ],
+)
+def test_cloudais_report_with_a_damaged_configuration(tmp_path: Path, config: object, message: str) -> None:
+    report = {"config": config, "steps": [{"iteration": 1, "step_time_sec": 2.0}]}
+    (tmp_path / "training_report.json").write_text(json.dumps(report))
+    with pytest.raises(SourceError, match=message):
+        read(tmp_path / "training_report.json")
+
+
 def test_cloudais_iterations_of_megatron(tmp_path: Path) -> None:
     path = tmp_path / "megatron_run_report.csv"
     path.write_text(

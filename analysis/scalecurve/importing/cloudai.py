@@ -86,7 +86,7 @@ def _nccl(path: Path, statements: Statements) -> Reading:
     place = f"{path.parent.name}/{path.name}"
     names = {"workers": "Ranks", "workers_per_node": "Devices per Node"}
     first = rows[0] if rows else {}
-    written = {field: first[name] for field, name in names.items() if first.get(name, "0") not in ("0", "")}
+    written = {field: first[name] for field, name in names.items() if (first.get(name) or "0") != "0"}
     facts = agreed(statements.facts, written, place)
     reading = stated(facts, place, lambda field: f"{place}, {field}", {})
     measured, printed = [], []

@@ -225,6 +225,14 @@ def test_cloudais_report_with_a_damaged_configuration(tmp_path: Path, config: ob
         read(tmp_path / "training_report.json")
 
 
+def test_cloudais_collectives_with_a_row_that_is_cut_short(tmp_path: Path) -> None:
+    file = tmp_path / "cloudai_nccl_test_csv_report.csv"
+    whole = (Path(__file__).parents[2] / "fixtures/imports" / file.name).read_text()
+    file.write_text(whole.replace(",2,2\n", "\n"))
+    with pytest.raises(SourceError, match="states no worker count"):
+        read(file)
+
+
 def test_cloudais_iterations_of_megatron(tmp_path: Path) -> None:
     path = tmp_path / "megatron_run_report.csv"
     path.write_text(

@@ -12,7 +12,7 @@ import pytest
 
 import scalecurve_worker as scalecurve
 from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, journal_file, rank_file
-from scalecurve_api.record.rank import BatchSizes, RankRecord, WindowKind
+from scalecurve_api.record.rank import BatchSizes, RankRecord, Usage, WindowKind
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench, batch_size
@@ -186,6 +186,9 @@ class Meter:
 
     def energy_mj(self) -> int:
         return self.clock.now
+
+    def usage(self) -> list[Usage]:
+        return []
 
     def resume(self) -> None:
         pass

@@ -46,6 +46,13 @@ def test_the_merged_experiment_is_printed_whole_for_kubectl(desk: Desk, laid: li
     assert both == "---\n".join([(desk.folder / "full.yaml").read_text()] * 2), "without overlays, as it is"
 
 
+def test_a_merged_experiment_names_no_folder_of_its_maker(desk: Desk, laid: list[str]):
+    absolute = [str(desk.folder / word) if word.endswith(".yaml") else word for word in laid]
+    printed = desk.here("validate", *absolute, "-o", "yaml", code=0).out
+    assert str(desk.folder) not in printed
+    assert printed.startswith(f"# {desk.folder.name}/full.yaml with {desk.folder.name}/small.yaml and ")
+
+
 def test_half_right_files_are_not_printed(desk: Desk, laid: list[str]):
     (desk.folder / "wrong.yaml").write_text("spec:\n  scaling:\n    workers: two\n")
     ran = desk.here("validate", *laid, "--overlay", "wrong.yaml", "-o", "yaml", code=2)

@@ -172,9 +172,17 @@ def _check(file: Path, overlays: Sequence[Document]) -> Checked:
     if not overlays or validated.problems:
         return Checked(str(file), text, validated.experiments, validated.problems, validated.warnings)
     merged = f"{file} with {' and '.join(overlay.file for overlay in overlays)} laid over it"
-    text = f"# {printable(merged)}\n{write_documents(validated.values)}"
-    # A bundle keeps this text: together the files may be more than one may be.
+    # A bundle keeps this text, and goes where its maker's folders are nobody's business.
+    header = f"{_within(file)} with {' and '.join(_within(overlay.file) for overlay in overlays)} laid over it"
+    text = f"# {printable(header)}\n{write_documents(validated.values)}"
+    # Together the files may be more than one may be.
     return Checked(str(file), text, validated.experiments, tuple(read_documents(text, merged)[1]), validated.warnings)
+
+
+def _within(file: Path | str) -> str:
+    """Return a path as it was given, or of an absolute one the file and its folder."""
+    path = Path(file)
+    return str(Path(*path.parts[1:][-2:])) if path.is_absolute() else str(path)
 
 
 def _read_overlay(file: Path) -> Document | Checked:

@@ -73,7 +73,7 @@ def failure_file(rank: int) -> str:
 ATTEMPT_ENV = "SCALECURVE_ATTEMPT"  # number of the attempt, from 1
 
 ENGINE_VERSION_ENV = "SCALECURVE_ENGINE_VERSION"
-"""The operator's version, for a worker of another that does not understand its trial."""
+"""Engine version, for the error of a worker that cannot parse its trial."""
 
 PODS_ENV = "SCALECURVE_PODS"
 """How many pods carry workers; each carries workers / pods of them. Its presence means: records go to rank 0's log."""

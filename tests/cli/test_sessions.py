@@ -75,7 +75,7 @@ def test_the_sessions_that_an_experiment_asks_for_are_named_one_after_the_other(
     file = desk.write(measure={"sessions": {"count": 2}})
     ran = desk.here("run", file, code=0)
     hint = f"scalecurve run {file} --bundle results/desk --add-session"
-    assert f"session 1 of 2 is done; the next one, later or on another machine: {hint}" in ran.err
+    assert f"session 1 of 2 complete; run the next one later, or on another machine, with: {hint}" in ran.err
     assert "2 of 4 trials done" in desk.here("status", "results/desk", code=0).out
     assert "the next one" not in desk.here("run", file, "--add-session", code=0).err
     assert "4 of 4 trials done" in desk.here("status", "results/desk", code=0).out

@@ -5,7 +5,7 @@
         tier.kubectl("apply", "-f", "experiment.yaml")
 
 Everything lives in one folder, on ports chosen at start, and ends with the process that started it; two tiers at once
-do not meet. What a kubelet would do is done by kwok (stages.yaml) and, for pods of trials, by the player (player.py).
+do not meet. What a kubelet would do is done by kwok (stages.yaml) and, for pods of trials, by the player (player/).
 
     python -m tools.devcluster.tier up [--folder F] [--nodes N] [--gpus G]    prints KUBECONFIG, stays until Ctrl-C
 """

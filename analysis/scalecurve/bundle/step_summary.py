@@ -24,7 +24,7 @@ ENOUGH_STEPS = 20
 
 
 @dataclass(frozen=True)
-class StepDigest:
+class StepSummary:
     """Summary of a trial's steps; times in seconds, quantiles at ``steps.QUANTILES``.
 
     ``slowest`` is over the slowest rank of each timed step, ``ranks`` over each rank's own timed steps,
@@ -46,10 +46,10 @@ class StepDigest:
 
 
 @dataclass(frozen=True)
-class Digests:
-    """Digests by (bundle's label, trial), and the tables that could not be used by bundle."""
+class StepSummaries:
+    """Step summaries by (bundle's label, trial), and the tables that could not be used by bundle."""
 
-    of: Mapping[tuple[str, str], StepDigest]
+    of: Mapping[tuple[str, str], StepSummary]
     problems: tuple[tuple[str, UnusableFile], ...]
 
     @property
@@ -57,8 +57,8 @@ class Digests:
         return sum(digest.rows for digest in self.of.values())
 
 
-def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> Digests:
-    """Digests of every Succeeded trial; the result depends neither on ``threads`` nor on the order of finishing."""
+def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> StepSummaries:
+    """Summarize every Succeeded trial; the result depends neither on ``threads`` nor on the order of finishing."""
     import pyarrow as pa
 
     jobs = [
@@ -70,16 +70,16 @@ def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> Digests:
     with ThreadPoolExecutor(threads, thread_name_prefix="digest") as pool:
         results = list(pool.map(_one, (trial for _, trial in jobs)))
     pa.default_memory_pool().release_unused()
-    of: dict[tuple[str, str], StepDigest] = {}
+    of: dict[tuple[str, str], StepSummary] = {}
     problems: list[tuple[str, UnusableFile]] = []
     for (label, trial), (result, wrong) in zip(jobs, results, strict=True):
         problems += [(label, problem) for problem in wrong]
         if result is not None:
             of[label, trial.name] = result
-    return Digests(of, tuple(problems))
+    return StepSummaries(of, tuple(problems))
 
 
-def digest(table: StepTable) -> StepDigest:
+def digest(table: StepTable) -> StepSummary:
     """The digest of one table; uses up ``table`` (its arrays are sorted in part)."""
     import numpy as np
 
@@ -91,7 +91,7 @@ def digest(table: StepTable) -> StepDigest:
     ranks = tuple(quantiles(durations) for durations in table.timed)
     own_medians = None if table.own is None else tuple(_median(durations) for durations in table.own)
     medians = own_medians or tuple(q[3] for q in ranks)
-    return StepDigest(
+    return StepSummary(
         rows=table.rows,
         steps=len(slowest),
         slowest=quantiles(slowest),
@@ -106,12 +106,12 @@ def digest(table: StepTable) -> StepDigest:
     )
 
 
-def _one(trial: Trial) -> tuple[StepDigest | None, list[UnusableFile]]:
+def _one(trial: Trial) -> tuple[StepSummary | None, list[UnusableFile]]:
     """The digest of a trial's steps; its evaluations stand in the record, their table is only verified.
 
     So is the step table of the all-reduce program: messages of 8 B and of 1 GiB have no step time in common.
     """
-    summary: StepDigest | None = None
+    summary: StepSummary | None = None
     problems: list[UnusableFile] = []
     alike = trial.spec.workload.takes_batch
     for name in sorted(trial.record.files if trial.record else ()):

@@ -15,7 +15,7 @@ from operator import truediv
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import UnusableFile
-from scalecurve.bundle.step_summary import Digests, StepDigest, digest_all
+from scalecurve.bundle.step_summary import StepSummaries, StepSummary, digest_all
 from scalecurve.bundle.trial import Trial
 from scalecurve.checks.overhead import NOTABLE, mean_of, shares_of
 from scalecurve.render import formatting
@@ -120,7 +120,7 @@ def diagnose(bundles: Sequence[Bundle]) -> Diagnosis:
     return diagnose_from(bundles, digest_all(bundles))
 
 
-def diagnose_from(bundles: Sequence[Bundle], digests: Digests) -> Diagnosis:
+def diagnose_from(bundles: Sequence[Bundle], digests: StepSummaries) -> Diagnosis:
     """The same, from existing summaries."""
     every = [(bundle.label, series.name, p) for bundle in bundles for series in measure(bundle) for p in series.points]
     findings = [finding for place in every for finding in _of_point(*place, digests)]
@@ -134,7 +134,7 @@ def _left_out(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(ends.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) -> Iterator[Anomaly]:
+def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: StepSummaries) -> Iterator[Anomaly]:
     """Findings of one point; the same finding in several trials is reported once, with the worst as evidence."""
     noticed: dict[str, list[_Noticed]] = {}
     trials = [trial for trial in point.trials if trial.good]
@@ -185,7 +185,7 @@ def _stolen_cores(trial: Trial) -> _Noticed | None:
     return _Noticed("stolen cores", trial.name, None, evidence, advice) if share >= SHARED_CORES else None
 
 
-def _drift(trial: Trial, summary: StepDigest) -> _Noticed | None:
+def _drift(trial: Trial, summary: StepSummary) -> _Noticed | None:
     drift = summary.drift
     if drift is None or not drift.drifting:
         return None
@@ -199,7 +199,7 @@ def _drift(trial: Trial, summary: StepDigest) -> _Noticed | None:
     return _Noticed("drift", trial.name, abs(drift.relative), evidence, advice)
 
 
-def _modes(trial: Trial, summary: StepDigest) -> _Noticed | None:
+def _modes(trial: Trial, summary: StepSummary) -> _Noticed | None:
     modes = summary.modes
     if modes is None or not modes.bimodal or modes.fast_mode is None or modes.slow_mode is None:
         return None
@@ -212,7 +212,7 @@ def _modes(trial: Trial, summary: StepDigest) -> _Noticed | None:
     return _Noticed("bimodal steps", trial.name, effect, evidence, advice)
 
 
-def _warm_up(trial: Trial, summary: StepDigest) -> _Noticed | None:
+def _warm_up(trial: Trial, summary: StepSummary) -> _Noticed | None:
     warm_up = summary.warm_up
     if warm_up is None or not warm_up.too_short:
         return None
@@ -226,7 +226,7 @@ def _warm_up(trial: Trial, summary: StepDigest) -> _Noticed | None:
     return _Noticed("warm-up too short", trial.name, warm_up.bias, evidence, advice)
 
 
-def _slow_rank(trial: Trial, summary: StepDigest) -> _Noticed | None:
+def _slow_rank(trial: Trial, summary: StepSummary) -> _Noticed | None:
     slow = summary.slow_ranks
     if slow is None or not slow.slow:
         return None
@@ -245,7 +245,7 @@ def _slow_rank(trial: Trial, summary: StepDigest) -> _Noticed | None:
     return _Noticed("slow rank", trial.name, slow.excess[rank], evidence, advice)
 
 
-def _stragglers(trial: Trial, summary: StepDigest) -> _Noticed | None:
+def _stragglers(trial: Trial, summary: StepSummary) -> _Noticed | None:
     stragglers = summary.stragglers
     if stragglers is None or not stragglers.straggling:
         return None
@@ -260,7 +260,7 @@ def _stragglers(trial: Trial, summary: StepDigest) -> _Noticed | None:
 
 
 _LOOKS_AT_RECORDS: tuple[Callable[[Trial], _Noticed | None], ...] = (_never_steady, _shared_cores, _stolen_cores)
-_LOOKS_AT_STEPS: tuple[Callable[[Trial, StepDigest], _Noticed | None], ...] = (
+_LOOKS_AT_STEPS: tuple[Callable[[Trial, StepSummary], _Noticed | None], ...] = (
     *(_drift, _modes, _warm_up, _slow_rank, _stragglers),
 )
 

@@ -57,8 +57,7 @@ def collectives(folders: tuple[Path, ...], output: str) -> None:
     type=Fraction(0, 1),
     default=0.01,
     show_default=True,
-    help="Fraction of throughput, such as 0.05: exit 1 if a point changed by more than that, beyond noise. The default "
-    "is the least that a session on another equal machine would confirm.",
+    help="Fail if the throughput of a point changed by more than this fraction, beyond noise.",
 )
 @click.option(
     "--history",

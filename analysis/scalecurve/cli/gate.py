@@ -60,12 +60,12 @@ if TYPE_CHECKING:
     "--write-expect",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Only write what this bundle reached as a file of expectations.",
+    help="Write this bundle's results as a file of expectations and exit.",
 )
 @click.option(
     "--tolerance",
     type=Fraction(0, 1, min_open=True, max_open=True),
-    help="With --write-expect: fraction that may be missing.  [default: by the spread of the bundle's sessions]",
+    help="With --write-expect: allowed shortfall, as a fraction.  [default: by the spread of the bundle's sessions]",
 )
 @click.option(
     "--catalog",

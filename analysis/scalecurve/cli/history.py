@@ -58,7 +58,7 @@ def command(
     """Show experiments over time: every bundle, folder or packed file, at or below each FOLDER.
 
     Lists each point with its level now and its last change, and all changes with when, by how much, and what else was
-    recorded differently. The session is the unit: of an experiment in which nothing changed, 5 % show a change.
+    recorded differently. Changes are tested per session, with a 5 % false-positive rate per experiment.
     """
     from scalecurve.timelines.catalog import default_catalog
     from scalecurve.timelines.tables import SESSION, changes_table, groups_table, points_table, sessions_table

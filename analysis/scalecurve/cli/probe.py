@@ -33,7 +33,7 @@ from scalecurve_kube.address import ClusterAddress
     show_default=True,
     help="Share of the rate that a group may lose before it is slow.",
 )
-@click.option("--write", type=click.Path(path_type=Path), help="Write an overlay that leaves slow nodes out.")
+@click.option("--write", type=click.Path(path_type=Path), help="Write an overlay that excludes the slow nodes.")
 @cluster_options
 @output_option
 def command(

@@ -145,7 +145,8 @@ def command(
         elif result.status.phase.final and result.sessions < asked:
             adding = _command(file, overlays, jobs[0].bundle, "--add-session", *further)
             complain(
-                f"session {result.sessions} of {asked} is done; the next one, later or on another machine: {adding}"
+                f"session {result.sessions} of {asked} complete; "
+                f"run the next one later, or on another machine, with: {adding}"
             )
             break
     sys.exit(max(result.exit_code for result in results))

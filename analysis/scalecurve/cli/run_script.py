@@ -305,8 +305,8 @@ def _modes(script: ScriptOptions, command: ScriptCommand) -> list[Mode]:
         fail(f"--modes: got {script.modes!r}; expected strong, weak or both", EXIT_INPUT)
     if "strong" in words and not command.takes_batch and script.batch is None:
         fail(
-            "--modes strong: the batch per worker must change; write {batchPerWorker} in the command, or, of a script "
-            "that divides a fixed total by itself, state with --batch what each of the most workers gets",
+            "--modes strong: the batch per worker must change: put {batchPerWorker} in the command, or, if the script "
+            "divides a fixed total itself, pass --batch N (samples per worker at the largest count)",
             EXIT_INPUT,
         )
     return [Mode(word) for word in words]

@@ -44,11 +44,13 @@ CORE = {
     "unpack": Verb("scalecurve.cli.pack:unpack", "Unpack a packed bundle into a folder."),
     "verify": Verb("scalecurve.cli.verify", "Check that a bundle is as it was written, and who signed it."),
     "report": Verb("scalecurve.cli.report", "Write a report: HTML, Markdown, JSON, CSV, plots."),
-    "compare": Verb("scalecurve.cli.analyses:compare", "Show which points changed, or how they stand among others."),
+    "compare": Verb("scalecurve.cli.analyses:compare", "Compare two bundles, or one with published results."),
     "corpus": Verb("scalecurve.cli.corpus", "Show published results to compare with, and make a corpus."),
     "history": Verb("scalecurve.cli.history", "Show experiments over time: what changed, when, and by how much."),
-    "gate": Verb("scalecurve.cli.gate", "Let a bundle pass, or not: against a baseline, its history, expectations."),
-    "explain": Verb("scalecurve.cli.explain", "Show why curves bend, as terms that add up to what is lost."),
+    "gate": Verb(
+        "scalecurve.cli.gate", "Pass or fail a bundle: against a baseline, its history, or expected values."
+    ),
+    "explain": Verb("scalecurve.cli.explain", "Break lost efficiency down into its causes."),
     "diagnose": Verb("scalecurve.cli.analyses:diagnose", "Find stragglers, drift, bimodal steps and short warm-ups."),
     "allreduce": Verb("scalecurve.cli.analyses:allreduce", "Show the all-reduce benchmark: latency, algbw, busbw."),
     "collectives": Verb("scalecurve.cli.analyses:collectives", "Show the benchmark of collectives, with intervals."),

@@ -41,7 +41,7 @@ class ClusterCheck:
 
 
 @dataclass(frozen=True)
-class Patient:
+class DoctorContext:
     """The cluster, and the experiment that is to start in it, if one is given."""
 
     cluster: BlockingCluster
@@ -59,11 +59,11 @@ class Patient:
 
 def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None) -> list[ClusterCheck]:
     """Run every check; raises ClusterError when the cluster does not answer at all."""
-    checks = list(_server(Patient(cluster)))
-    patient = _with_runner(cluster, experiment) if experiment is not None else Patient(cluster)
-    for what, look in _LOOKS:
+    checks = list(_server(DoctorContext(cluster)))
+    context = _with_runner(cluster, experiment) if experiment is not None else DoctorContext(cluster)
+    for what, check in CHECKS:
         try:
-            checks += look(patient)
+            checks += check(context)
         except Refused as refused:
             do = "could not be checked; request permission to read it"
             checks.append(ClusterCheck(what, refused.message, None, do))
@@ -77,15 +77,15 @@ def table(cluster: BlockingCluster, findings: list[ClusterCheck]) -> Table:
     return Table("cluster", f"Namespace {cluster.namespace} of {cluster.name}", columns, rows)
 
 
-def _with_runner(cluster: BlockingCluster, experiment: ScalingExperiment) -> Patient:
+def _with_runner(cluster: BlockingCluster, experiment: ScalingExperiment) -> DoctorContext:
     """The experiment with the runner that an operator would choose here."""
     options = choices(experiment.spec)
     installed = [option.runner for option in options if experiment.spec.runner or _served(cluster, option.runner)]
     choice = choose(options, installed)
     if choice is None:
-        return Patient(cluster, experiment)
+        return DoctorContext(cluster, experiment)
     spec = experiment.spec.model_copy(update={"runner": choice.runner})
-    return Patient(cluster, experiment.model_copy(update={"spec": spec}), choice)
+    return DoctorContext(cluster, experiment.model_copy(update={"spec": spec}), choice)
 
 
 def _served(cluster: BlockingCluster, runner: Runner) -> bool:
@@ -93,22 +93,22 @@ def _served(cluster: BlockingCluster, runner: Runner) -> bool:
     return kind.plural in _plurals(cluster, kind.group, kind.version)
 
 
-def _server(patient: Patient) -> Iterator[ClusterCheck]:
-    version = patient.cluster.request("GET", "/version")
+def _server(context: DoctorContext) -> Iterator[ClusterCheck]:
+    version = context.cluster.request("GET", "/version")
     digits = "".join(letter for letter in str(version.get("minor", "")) if letter.isdigit())
     old = digits.isdigit() and int(digits) < _OLDEST_MINOR
     do = f"ScaleCurve needs Kubernetes 1.{_OLDEST_MINOR} or newer" if old else ""
     yield ClusterCheck("API server", str(version.get("gitVersion", "unknown version")), not old, do)
 
 
-def _definitions(patient: Patient) -> Iterator[ClusterCheck]:
-    group = patient.cluster.lookup(f"/apis/{_GROUP}")
+def _definitions(context: DoctorContext) -> Iterator[ClusterCheck]:
+    group = context.cluster.lookup(f"/apis/{_GROUP}")
     versions = [entry["version"] for entry in (group or {}).get("versions", [])]
     if _VERSION not in versions:
         served = f"served in {', '.join(versions)}, not {_VERSION}" if versions else "not installed"
         yield ClusterCheck("definitions", served, False, _INSTALL)
         return
-    kinds = _plurals(patient.cluster, _GROUP, _VERSION)
+    kinds = _plurals(context.cluster, _GROUP, _VERSION)
     missing = [plural for plural in ("scalingexperiments", "scalingtrials") if plural not in kinds]
     if missing:
         yield ClusterCheck("definitions", f"{', '.join(missing)} not installed", False, _INSTALL)
@@ -116,11 +116,11 @@ def _definitions(patient: Patient) -> Iterator[ClusterCheck]:
         yield ClusterCheck("definitions", f"scalingexperiments, scalingtrials in {', '.join(versions)}")
 
 
-def _operator(patient: Patient) -> Iterator[ClusterCheck]:
-    leases = patient.cluster.list(LEASES, all_namespaces=True, fieldSelector=f"metadata.name={LEASE}")
+def _operator(context: DoctorContext) -> Iterator[ClusterCheck]:
+    leases = context.cluster.list(LEASES, all_namespaces=True, fieldSelector=f"metadata.name={LEASE}")
     if not leases:
         yield ClusterCheck("operator", "never ran here", False, _INSTALL)
-    namespace = patient.cluster.namespace
+    namespace = context.cluster.namespace
     for lease in leases:
         check = _holder(lease, datetime.now(UTC))
         served = (lease["metadata"].get("annotations") or {}).get(SERVED)
@@ -145,15 +145,15 @@ def _holder(lease: Mapping[str, Any], now: datetime) -> ClusterCheck:
     return ClusterCheck("operator", state)
 
 
-def _runners(patient: Patient) -> Iterator[ClusterCheck]:
-    if patient.choice is not None:
-        yield ClusterCheck("runner", f"{patient.choice.runner.value}: {patient.choice.reason}")
-    elif patient.spec is not None:
-        needed_by = dict.fromkeys(option.runner.job_kind.installed_by for option in choices(patient.spec))
+def _runners(context: DoctorContext) -> Iterator[ClusterCheck]:
+    if context.choice is not None:
+        yield ClusterCheck("runner", f"{context.choice.runner.value}: {context.choice.reason}")
+    elif context.spec is not None:
+        needed_by = dict.fromkeys(option.runner.job_kind.installed_by for option in choices(context.spec))
         yield ClusterCheck("runner", "nothing that can carry the program", False, f"install {', or '.join(needed_by)}")
     for runner in Runner:
-        kind, needed = runner.job_kind, runner is patient.runner
-        if _served(patient.cluster, runner):
+        kind, needed = runner.job_kind, runner is context.runner
+        if _served(context.cluster, runner):
             yield ClusterCheck(f"runner {runner.value}", f"{kind.plural}.{kind.group}/{kind.version}")
         else:
             do = f"install {kind.installed_by}"
@@ -161,13 +161,13 @@ def _runners(patient: Patient) -> Iterator[ClusterCheck]:
             yield ClusterCheck(f"runner {runner.value}", "not installed", False if needed else None, do)
 
 
-def _runtime(patient: Patient) -> Iterator[ClusterCheck]:
+def _runtime(context: DoctorContext) -> Iterator[ClusterCheck]:
     """Of a TrainJob, which the trainer refuses to create without it."""
-    if patient.spec is None or patient.runner is not Runner.train_job or not _served(patient.cluster, patient.runner):
+    if context.spec is None or context.runner is not Runner.train_job or not _served(context.cluster, context.runner):
         return
-    runtime, kind = patient.spec.training_runtime or TrainingRuntime(), Runner.train_job.job_kind
+    runtime, kind = context.spec.training_runtime or TrainingRuntime(), Runner.train_job.job_kind
     resource = Resource(kind.group, kind.version, f"{runtime.kind.lower()}s", runtime.kind)
-    found = patient.cluster.list(resource, all_namespaces=runtime.kind == "ClusterTrainingRuntime")
+    found = context.cluster.list(resource, all_namespaces=runtime.kind == "ClusterTrainingRuntime")
     names = sorted(each["metadata"]["name"] for each in found)
     if runtime.name in names:
         yield ClusterCheck("training runtime", f"{runtime.kind} {runtime.name}")
@@ -176,8 +176,8 @@ def _runtime(patient: Patient) -> Iterator[ClusterCheck]:
     yield ClusterCheck("training runtime", f"no {runtime.kind} {runtime.name}", False, do)
 
 
-def _nodes(patient: Patient) -> Iterator[ClusterCheck]:
-    cluster, spec = patient.cluster, patient.spec
+def _nodes(context: DoctorContext) -> Iterator[ClusterCheck]:
+    cluster, spec = context.cluster, context.spec
     every = cluster.list(NODES, all_namespaces=True)
     busy: list[Object] = []
     unknown = ""
@@ -201,12 +201,12 @@ def _nodes(patient: Patient) -> Iterator[ClusterCheck]:
         yield _layout(fit)
 
 
-def _platforms(patient: Patient) -> Iterator[ClusterCheck]:
-    nodes = patient.cluster.list(NODES, all_namespaces=True)
-    served = patient.cluster.lookup("/apis") or {}
+def _platforms(context: DoctorContext) -> Iterator[ClusterCheck]:
+    nodes = context.cluster.list(NODES, all_namespaces=True)
+    served = context.cluster.lookup("/apis") or {}
     found = platforms.detected(nodes, {group["name"] for group in served.get("groups") or ()})
     for platform in found:
-        used = patient.spec is not None and platforms.uses(patient.spec, platform)
+        used = context.spec is not None and platforms.uses(context.spec, platform)
         do = "" if used else f"start from --overlay {platforms.OVERLAYS}/{platform.name}.yaml"
         yield ClusterCheck(f"platform {platform.name}", platform.found, True if used else None, do)
     if (none := platforms.fabric(nodes)) is not None:
@@ -225,16 +225,16 @@ def _layout(fit: capacity.Fit) -> ClusterCheck:
     return ClusterCheck(what, f"{need}; {fit.now} have that free now")
 
 
-def _quota(patient: Patient) -> Iterator[ClusterCheck]:
-    quotas = patient.cluster.list(QUOTAS)
+def _quota(context: DoctorContext) -> Iterator[ClusterCheck]:
+    quotas = context.cluster.list(QUOTAS)
     if not quotas:
-        yield ClusterCheck("quota", f"none in {patient.cluster.namespace}")
+        yield ClusterCheck("quota", f"none in {context.cluster.namespace}")
         return
     names = ", ".join(quota["metadata"]["name"] for quota in quotas)
-    if patient.spec is None:
+    if context.spec is None:
         yield ClusterCheck("quota", names, None, "pass an experiment to compare")
         return
-    never, now = capacity.over_quota(patient.spec, quotas)
+    never, now = capacity.over_quota(context.spec, quotas)
     for sentence in never:
         yield ClusterCheck("quota", sentence, False, "request less, or have the quota raised")
     for sentence in now:
@@ -243,8 +243,8 @@ def _quota(patient: Patient) -> Iterator[ClusterCheck]:
         yield ClusterCheck("quota", f"{names}: the largest point fits")
 
 
-def _rights(patient: Patient) -> Iterator[ClusterCheck]:
-    cluster = patient.cluster
+def _rights(context: DoctorContext) -> Iterator[ClusterCheck]:
+    cluster = context.cluster
     for verb, group, resource, purpose in _RIGHTS:
         asked = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": resource}
         review = {**ACCESS_REVIEWS.body(), "spec": {"resourceAttributes": asked}}
@@ -257,14 +257,14 @@ def _rights(patient: Patient) -> Iterator[ClusterCheck]:
             yield ClusterCheck("permission", f"you may not {name}", False if verb == "create" else None, do)
 
 
-def _security(patient: Patient) -> Iterator[ClusterCheck]:
-    namespace = patient.cluster.lookup(NAMESPACES.path(name=patient.cluster.namespace))
+def _security(context: DoctorContext) -> Iterator[ClusterCheck]:
+    namespace = context.cluster.lookup(NAMESPACES.path(name=context.cluster.namespace))
     if namespace is None:
-        do = f"kubectl create namespace {patient.cluster.namespace}"
-        yield ClusterCheck("namespace", f"{patient.cluster.namespace} does not exist", False, do)
+        do = f"kubectl create namespace {context.cluster.namespace}"
+        yield ClusterCheck("namespace", f"{context.cluster.namespace} does not exist", False, do)
         return
     level = (namespace["metadata"].get("labels") or {}).get("pod-security.kubernetes.io/enforce", "privileged")
-    pod = patient.spec.pod if patient.spec else None
+    pod = context.spec.pod if context.spec else None
     asked = {"spec.pod.hostNetwork": pod.host_network, "spec.pod.lockMemory": pod.lock_memory} if pod else {}
     over = [name for name, wanted in asked.items() if wanted]
     if over and level != "privileged":
@@ -274,10 +274,10 @@ def _security(patient: Patient) -> Iterator[ClusterCheck]:
         yield ClusterCheck("Pod Security", f"enforces {level}: trial pods comply")
 
 
-def _queue(patient: Patient) -> Iterator[ClusterCheck]:
-    if patient.spec is None or patient.spec.queue is None:
+def _queue(context: DoctorContext) -> Iterator[ClusterCheck]:
+    if context.spec is None or context.spec.queue is None:
         return
-    cluster, name = patient.cluster, patient.spec.queue
+    cluster, name = context.cluster, context.spec.queue
     group = cluster.lookup("/apis/kueue.x-k8s.io")
     if group is None:
         yield ClusterCheck("queue", "Kueue is not installed", False, "install Kueue, or remove spec.queue")
@@ -294,19 +294,19 @@ def _queue(patient: Patient) -> Iterator[ClusterCheck]:
     yield ClusterCheck("queue", state, stopped is None, f"kubectl describe localqueue {name}" if stopped else "")
 
 
-def _claims(patient: Patient) -> Iterator[ClusterCheck]:
-    if patient.spec is None:
+def _claims(context: DoctorContext) -> Iterator[ClusterCheck]:
+    if context.spec is None:
         return
-    mounted = [mount.claim for mount in patient.spec.pod.claims]
-    mounted += [patient.spec.results.claim] if patient.spec.results else []
+    mounted = [mount.claim for mount in context.spec.pod.claims]
+    mounted += [context.spec.results.claim] if context.spec.results else []
     for name in dict.fromkeys(mounted):
-        claim = patient.cluster.get(CLAIMS, name)
+        claim = context.cluster.get(CLAIMS, name)
         if claim is None:
             do = "create it, or set another in the spec"
             yield ClusterCheck("claim", f"no PersistentVolumeClaim {name}", False, do)
             continue
         modes = ", ".join(claim["spec"].get("accessModes") or [])
-        several = capacity.largest(patient.spec)
+        several = capacity.largest(context.spec)
         alone = "Many" not in modes and several is not None and several.nodes > 1
         do = "pods on several nodes mount it: use ReadWriteMany or ReadOnlyMany" if alone else ""
         yield ClusterCheck("claim", f"{name}: {modes}", not alone, do)
@@ -317,7 +317,7 @@ def _plurals(cluster: BlockingCluster, group: str, version: str) -> list[str]:
     return [str(resource["name"]) for resource in (document or {}).get("resources", [])]
 
 
-_LOOKS: tuple[tuple[str, Callable[[Patient], Iterator[ClusterCheck]]], ...] = (
+CHECKS: tuple[tuple[str, Callable[[DoctorContext], Iterator[ClusterCheck]]], ...] = (
     ("definitions", _definitions),
     ("operator", _operator),
     ("runners", _runners),

@@ -105,9 +105,9 @@ def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Pro
         trials.make()
         ledger = open_ledger(root, watched)
         pulled = Pulled(bundle, int(watched.status.get("total") or 0))
-        wanted = [trial for trial in there if _wanted(trial, trials, pulled)]
+        wanted = [trial for trial in there if _needs_fetch(trial, trials, pulled)]
         report(0, len(wanted))
-        for done, (trial, outcome) in enumerate(_each(cluster, wanted, work, trials), start=1):
+        for done, (trial, outcome) in enumerate(_fetch_all(cluster, wanted, work, trials), start=1):
             if isinstance(outcome, str):
                 pulled.failed[trial.trial] = outcome
             else:
@@ -122,21 +122,21 @@ def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Pro
     return pulled
 
 
-def _wanted(trial: BegunTrial, trials: Within, pulled: Pulled) -> bool:
+def _needs_fetch(trial: BegunTrial, trials: Within, pulled: Pulled) -> bool:
     """Whether the newest attempt's record must be fetched; otherwise note the trial's state."""
     name, attempt = trial.trial, last_attempt(trial.status)
     if not trial.phase.final:
         pulled.unfinished.append(name)
     elif attempt is None:
         pulled.unrecorded.append(name)
-    elif _whole(trials / name, name, attempt):
+    elif _is_complete(trials / name, name, attempt):
         pulled.present.append(name)
     else:
         return True
     return False
 
 
-def _whole(folder: Within, name: str, attempt: int) -> bool:
+def _is_complete(folder: Within, name: str, attempt: int) -> bool:
     """Whether the folder holds this attempt's record, with every table that belongs to it."""
     try:
         record = parse_record((folder / RECORD_FILE).read(MAX_RECORD_BYTES))
@@ -146,13 +146,13 @@ def _whole(folder: Within, name: str, attempt: int) -> bool:
     return sound and record.trial.name == name and record.attempt == attempt
 
 
-def _each(
+def _fetch_all(
     cluster: BlockingCluster, selected: Sequence[BegunTrial], work: Within, trials: Within
 ) -> Iterator[tuple[BegunTrial, TrialRecord | str]]:
     """Each trial with its record, or with the reason why it was not fetched."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         running: dict[Future[TrialRecord], BegunTrial] = {
-            pool.submit(_one, cluster, trial, work, trials): trial for trial in selected
+            pool.submit(_fetch_trial, cluster, trial, work, trials): trial for trial in selected
         }
         try:
             for future in as_completed(running):
@@ -165,7 +165,7 @@ def _each(
                 future.cancel()
 
 
-def _one(cluster: BlockingCluster, trial: BegunTrial, work: Within, trials: Within) -> TrialRecord:
+def _fetch_trial(cluster: BlockingCluster, trial: BegunTrial, work: Within, trials: Within) -> TrialRecord:
     """Fetch, check, assemble and place one trial."""
     outcome, envelope = fetch(cluster, trial)
     assembled = put_together(trial, outcome, envelope)

@@ -24,7 +24,7 @@ _HOLDS_FOR = (
     "Time and cost are of throughput {}, and so are their intervals: no start, evaluation or checkpoint, and data "
     "loading only where timed steps wait for it."
 )
-LEAST_PRICE = 1e-9  # of a worker's hour; one that costs less is as good as free
+LEAST_PRICE = 1e-9  # of a worker's hour; prices below this count as zero
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ EVIDENCE = {
     COMMUNICATION: "steps with communication against steps without, by turns in the same trials",
     INPUT: "time in the data loader beyond the baseline's",
     COMPUTE: "what is left: steps without communication against the baseline's",
-    UNKNOWN: "what is left; communication was not measured",
+    UNKNOWN: "remainder (communication not measured)",
 }
 BY_SECTIONS = {
     KEPT: EVIDENCE[KEPT],
@@ -47,7 +47,7 @@ ADVICE = {
     IMBALANCE: "find what slows the slowest worker down: its clocks, its neighbors, its share of the data (diagnose)",
     TRANSFER: "pinned memory and copies that overlap with computing",
     OPTIMIZER: "a fused optimizer, or its state shared out (ZeRO)",
-    HOST: "less work of the loop in a step: logging, .item(), Python between the passes; larger batches",
+    HOST: "do less per step in the training loop: logging, .item(), Python between passes; larger batches",
     UNKNOWN: "measure communication apart: measure.exposedCommunication, with a strategy that can step without it",
 }
 SPLIT_AGAIN = "measure again with more windows (measure.windows) while nothing else runs"

@@ -15,7 +15,7 @@ from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.text import count
 
-YES, WITH_CARE, NO = "Yes", "With care", "Not as it stands"
+YES, WITH_CARE, NO = "Yes", "With care", "No"
 ONE_SESSION = "Yes, for this session"
 """Another day or another machine was not measured: the spread between sessions is not in any interval."""
 WIDE = 0.1

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from scalecurve.bundle.differences import Difference
 from scalecurve.bundle.measurement import MeasuredSeries, measure
 from scalecurve.bundle.open import Bundle
-from scalecurve.bundle.step_summary import Digests, digest_all
+from scalecurve.bundle.step_summary import StepSummaries, digest_all
 from scalecurve.checks.comparability import differences
 from scalecurve.checks.diagnose import Diagnosis, diagnose_from
 from scalecurve.curves.allreduce import AllReduceReport, allreduce
@@ -61,7 +61,7 @@ class Findings:
     costs: CostReport
     allreduce: AllReduceReport
     collectives: CollectivesReport
-    digests: Digests
+    digests: StepSummaries
     diagnosis: Diagnosis
     training: Training
     differences: tuple[Difference, ...]

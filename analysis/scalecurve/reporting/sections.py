@@ -5,7 +5,7 @@ from statistics import median
 
 from scalecurve.bundle.measurement import MeasuredSeries
 from scalecurve.bundle.open import Bundle
-from scalecurve.bundle.step_summary import Digests, StepDigest
+from scalecurve.bundle.step_summary import StepSummaries, StepSummary
 from scalecurve.bundle.steps import QUANTILES
 from scalecurve.checks.comparability import difference_table
 from scalecurve.checks.environment import check_table, environment, environment_table
@@ -119,7 +119,7 @@ for _question, _name, _title, _order, _body in _SECTIONS:
     section(_name, _title, order=_order, question=_question)(_body)
 
 
-def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
+def step_table(series: Sequence[MeasuredSeries], digests: StepSummaries) -> Table:
     """One row per point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
     columns = (
         experiment_column(curve.bundle for curve in series),
@@ -141,7 +141,7 @@ def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
     return Table("steps", "Step times", columns, tuple(rows), notes)
 
 
-def _numbers(digests: Sequence[StepDigest]) -> tuple[int | float | str | None, ...]:
+def _numbers(digests: Sequence[StepSummary]) -> tuple[int | float | str | None, ...]:
     shown = [QUANTILES.index(quantile) for quantile, _, _ in _SHOWN]
     quantiles = [median(digest.slowest[index] for digest in digests) * 1e3 for index in shown]
     waiting = [digest.stragglers.cost for digest in digests if digest.stragglers]
@@ -154,7 +154,7 @@ def _numbers(digests: Sequence[StepDigest]) -> tuple[int | float | str | None, .
     )
 
 
-def _slowest(digests: Sequence[StepDigest]) -> str:
+def _slowest(digests: Sequence[StepSummary]) -> str:
     ranks = len(digests[0].ranks)
     if ranks == 1 or any(len(digest.ranks) != ranks for digest in digests):
         return ""

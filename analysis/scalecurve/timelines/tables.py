@@ -70,7 +70,9 @@ def changes_table(history: History) -> Table:
             (Column("bundle", "First bundle"), lambda row: row[0].sessions[row[2].at].bundle),
             (Column("coincides", "Coincides with"), lambda row: coincidences(row[2])),
         ),
-        ["A coincidence is no cause: run both by turns (run --against) to know."] if rows else (),
+        ["These coincide; that does not make them causes. To test one, interleave both with run --against."]
+        if rows
+        else (),
     )
 
 

@@ -21,7 +21,7 @@ def where(points: Sequence[PointTraining]) -> tuple[Column, ...]:
 
 
 def place(p: PointTraining) -> list[Cell]:
-    """Their cells."""
+    """Return the cells that identify a point."""
     return [p.bundle, p.series, p.point.workers, p.point.layout]
 
 

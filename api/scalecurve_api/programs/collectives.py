@@ -63,7 +63,7 @@ class Payload(StrEnum):
 
 
 class Sizes(Described):
-    """Message sizes of a microbenchmark, in bytes: what a rank puts in or gets out, whichever is larger."""
+    """Message sizes of a microbenchmark, in bytes: the larger of a rank's input and output."""
 
     payload: Payload = Payload.sizes
     """What is sent: sizes from minBytes to maxBytes, the gradients of workload.model, one message for each tensor, or

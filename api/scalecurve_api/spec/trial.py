@@ -42,7 +42,7 @@ FINAL_PHASES = frozenset(
 
 
 class InvalidReason(StrEnum):
-    """Why a run that ended well was not what the experiment requested, or why it does not count without being told.
+    """Why a run that ended well did not match the experiment, or why it is excluded by default.
 
     Those in ``OF_POINTS`` are of a point, and ``reported`` of a run that was not observed:
     none of them makes a trial Invalid.

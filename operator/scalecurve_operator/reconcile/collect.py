@@ -79,7 +79,7 @@ async def collect_attempt(cluster: Cluster, intake: Intake, attempt: Uncollected
     Raises:
         Refused, Unreachable: by the API server.
         JudgeUnavailable: there is no process to judge in.
-        Exception: the doing of what the pods left.
+        Exception: the pods' output could not be processed.
     """
     request = attempt.request
     made = [] if attempt.unreadable is not None else await _pods(cluster, request, attempt.job_uid)

@@ -47,7 +47,7 @@ def test_a_loader_is_repeated_until_every_window_is_measured(out: Path) -> None:
     ]
     assert record == RankRecord.model_validate_json((out / rank_file(0)).read_text())
     assert record.warmup is not None
-    assert (record.warmup.steps, record.warmup.rule) == (4, "4 steps, as asked")
+    assert (record.warmup.steps, record.warmup.rule) == (4, "exactly 4 steps")
     assert (record.finite_loss, record.last_loss, record.trial, record.world) == (True, 0.5, "weak-1-r1", 1)
     rows = list(read_rows(out / journal_file(0)))
     assert [(row.step, row.window, row.samples) for row in rows] == [

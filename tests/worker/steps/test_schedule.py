@@ -114,7 +114,7 @@ def test_noise_is_not_taken_for_change_but_a_jump_is() -> None:
 
 
 def test_the_rule_says_what_happens() -> None:
-    assert rule(Measure(warmup_steps=20, max_warmup_steps=20)) == "20 steps, as asked"
+    assert rule(Measure(warmup_steps=20, max_warmup_steps=20)) == "exactly 20 steps"
     assert "at least 20 steps" in rule(Measure(warmup_steps=20))
     assert block_steps(Measure(warmup_steps=20)) == 10
     assert block_steps(Measure(warmup_steps=3)) == 5

@@ -1,1 +1,1 @@
-"""Optional parts, loaded by name when a trial uses them: Horovod, parameter servers, compression, quantization."""
+"""Optional features, loaded by name when a trial uses them."""

@@ -10,7 +10,7 @@ from scalecurve_worker.rendezvous.communicator import Communicator
 
 
 class HostMonitor:
-    """Looks around while windows are open; ``topologies`` are those of the workers it drives.
+    """Samples load, clocks and energy during windows; ``topologies`` are those of the workers it drives.
 
     Lists have an entry for every worker; None where there is no GPU, or none that answers.
     """

@@ -19,14 +19,14 @@ _DEVIATION_OF_MAD = 1.4826
 
 
 def block_steps(measure: Measure) -> int:
-    """Steps of one block of warm-up: half of what is asked for at least, and never fewer than 5."""
+    """Steps of one block of warm-up: at least half of ``warmup_steps``, and never fewer than 5."""
     return max(_LEAST_BLOCK, math.ceil(measure.warmup_steps / 2))
 
 
 def rule(measure: Measure) -> str:
     """The rule in words, as it is recorded."""
     if measure.max_warmup_steps == 0 or measure.warmup_steps >= measure.max_warmup_steps:
-        return f"{min(measure.warmup_steps, measure.max_warmup_steps)} steps, as asked"
+        return f"exactly {min(measure.warmup_steps, measure.max_warmup_steps)} steps"
     block = block_steps(measure)
     return (
         f"at least {measure.warmup_steps} steps, then until the slowest rank's median step of the last {block} steps "

@@ -68,7 +68,7 @@ def mesh_of(device: torch.device, workers: int, shard: int) -> DeviceMesh:
 
 
 def containers_of(model: nn.Module) -> Iterator[nn.Sequential | nn.ModuleList]:
-    """What holds the repeated parts of a model; none where it is not made of such."""
+    """Yield the containers of the model's repeated blocks, if it has any."""
     for name in ("blocks", "stages"):
         parts = getattr(model, name, None)
         if isinstance(parts, nn.Sequential | nn.ModuleList):

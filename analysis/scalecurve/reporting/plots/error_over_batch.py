@@ -15,8 +15,8 @@ from scalecurve_api.text import count
 MOST_LINES = 8
 _CAPTION = (
     "Error on validation data after the last epoch, mean over repetitions, over the samples of a step of all workers; "
-    "bars are intervals, and lines are moved apart a little. A line has everything but the batch and the worker count "
-    "in common. "
+    "bars are intervals, and lines are moved apart a little. Points on a line differ only in batch size and worker "
+    "count. "
 )
 _NOISE_CAPTION = (
     "tr Σ / |G|² in samples, mean over repetitions; vertical bars are intervals. While it exceeds the batch of a "

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from scalecurve.bundle.measurement import MeasuredSeries
-from scalecurve.bundle.step_summary import Digests, StepDigest
+from scalecurve.bundle.step_summary import StepSummaries, StepSummary
 from scalecurve.bundle.steps import QUANTILES
 from scalecurve.curves.series_matching import side_by_side
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
@@ -53,7 +53,7 @@ def step_times(findings: Findings) -> Drawing | None:
     return sheet.drawing("Step time by rank", caption + hollow_caption(results) + left_out)
 
 
-def _choose(series: MeasuredSeries, digests: Digests) -> tuple[Point, StepDigest] | None:
+def _choose(series: MeasuredSeries, digests: StepSummaries) -> tuple[Point, StepSummary] | None:
     """The largest measured worker count, and its repetition of (lower) median throughput."""
     for point in reversed(series.points):
         trials = [
@@ -67,7 +67,7 @@ def _choose(series: MeasuredSeries, digests: Digests) -> tuple[Point, StepDigest
     return None
 
 
-def _draw(axes: Axes, digest: StepDigest, doubtful: bool) -> None:
+def _draw(axes: Axes, digest: StepSummary, doubtful: bool) -> None:
     factor, unit = (1e3, "ms") if digest.slowest[_P99] < 1 else (1, "s")
     axes.set_ylabel(f"Step ({unit})")
     p5, p25, p50, p75, p95, p99 = (

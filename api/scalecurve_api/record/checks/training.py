@@ -242,7 +242,7 @@ def clock(ranks: Sequence[RankRecord]) -> Check | None:
     rank, told_ns, kernel_ns = max(spans, key=lambda span: abs(span[1] - span[2]))
     passed = abs(told_ns - kernel_ns) <= CLOCK_NS + CLOCK_SHARE * kernel_ns
     detail = f"{told_ns / 1e9:.3g} s passed on the clock of rank {rank}, {kernel_ns / 1e9:.3g} s by the kernel"
-    why = "" if passed else ": the machine slept, or something stands before the program's clock"
+    why = "" if passed else ": the machine was suspended, or the program's clock was altered"
     return Check(name=InvalidReason.wrong_clock.value, passed=passed, detail=detail + why)
 
 
@@ -279,8 +279,8 @@ def untimed(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
             count = sum(ns > bound for ns in excesses)
             once = f"{count} of {len(windows)} on rank {rank}, by up to {longest / 1e9:.3g} s"
         if mean(excesses) > bound:
-            unexplained = f"untimed steps took longer than timed ones before {once}, and not for want of a processor: "
-            unexplained += "rare work, or a machine that stalled"
+            unexplained = f"untimed steps took longer than timed ones before {once}, which CPU starvation does "
+            unexplained += "not explain: occasional work, or a stalled machine"
     if unexplained:
         return Check(name=name, passed=None, detail=unexplained)
     paused_ns = max(sum(window.paused_ns or 0 for window in record.windows) for record in ranks)

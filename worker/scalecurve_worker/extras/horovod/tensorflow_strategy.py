@@ -21,7 +21,7 @@ class HorovodReplicas:
     """This process among those that mpirun started."""
 
     def __init__(self, workload: TensorFlowWorkload, devices: Devices) -> None:
-        """Join them."""
+        """Initialize Horovod and select the carrier."""
         self._library = load(tf, "workload.strategy")
         self._device = devices.names[0]
         half = workload.options.comm_hook is CommHook.fp16

@@ -84,7 +84,7 @@ def with_whole_weights(graph: fx.GraphModule, scheme: Scheme, bits: int) -> fx.G
 
 @dataclass(frozen=True)
 class _Layer:
-    """A layer whose weights are whole; an accumulator is worth ``step``. ``bias`` is whole too, or real."""
+    """Layer with integer weights; one accumulator unit is ``step``. ``bias`` is integer too, or real."""
 
     sums: nn.Module
     step: Tensor

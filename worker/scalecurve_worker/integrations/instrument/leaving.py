@@ -32,7 +32,7 @@ def is_recorded() -> bool:
 
 
 def no_torch() -> str:
-    """What a command has to hear that never imported torch."""
+    """Return the error for a command that never imported torch."""
     return (
         f"{script()} ended without importing torch, so there was nothing to time: set workload.instrument: log to read "
         f"its own numbers, or call the SDK in it ({PAGE})"

@@ -47,9 +47,7 @@ CORE = {
     "compare": Verb("scalecurve.cli.analyses:compare", "Compare two bundles, or one with published results."),
     "corpus": Verb("scalecurve.cli.corpus", "Show published results to compare with, and make a corpus."),
     "history": Verb("scalecurve.cli.history", "Show experiments over time: what changed, when, and by how much."),
-    "gate": Verb(
-        "scalecurve.cli.gate", "Pass or fail a bundle: against a baseline, its history, or expected values."
-    ),
+    "gate": Verb("scalecurve.cli.gate", "Pass or fail a bundle: against a baseline, its history, or expected values."),
     "explain": Verb("scalecurve.cli.explain", "Break lost efficiency down into its causes."),
     "diagnose": Verb("scalecurve.cli.analyses:diagnose", "Find stragglers, drift, bimodal steps and short warm-ups."),
     "allreduce": Verb("scalecurve.cli.analyses:allreduce", "Show the all-reduce benchmark: latency, algbw, busbw."),

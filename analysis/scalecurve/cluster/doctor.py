@@ -8,6 +8,7 @@ from typing import Any
 from scalecurve.cluster import capacity, platforms
 from scalecurve.render.progress import clock
 from scalecurve.render.table import Column, Table
+from scalecurve_api.planning.plan import expand_points
 from scalecurve_api.planning.runner_choice import RunnerChoice, choices, choose
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment, TrainingRuntime
 from scalecurve_api.spec.job_kinds import Runner
@@ -79,7 +80,7 @@ def table(cluster: BlockingCluster, findings: list[ClusterCheck]) -> Table:
 
 def _with_runner(cluster: BlockingCluster, experiment: ScalingExperiment) -> DoctorContext:
     """The experiment with the runner that an operator would choose here."""
-    options = choices(experiment.spec)
+    options = choices(experiment.spec, expand_points(experiment.spec))
     installed = [option.runner for option in options if experiment.spec.runner or _served(cluster, option.runner)]
     choice = choose(options, installed)
     if choice is None:
@@ -149,7 +150,8 @@ def _runners(context: DoctorContext) -> Iterator[ClusterCheck]:
     if context.choice is not None:
         yield ClusterCheck("runner", f"{context.choice.runner.value}: {context.choice.reason}")
     elif context.spec is not None:
-        needed_by = dict.fromkeys(option.runner.job_kind.installed_by for option in choices(context.spec))
+        options = choices(context.spec, expand_points(context.spec))
+        needed_by = dict.fromkeys(option.runner.job_kind.installed_by for option in options)
         yield ClusterCheck("runner", "nothing that can carry the program", False, f"install {', or '.join(needed_by)}")
     for runner in Runner:
         kind, needed = runner.job_kind, runner is context.runner

@@ -153,13 +153,15 @@ def plan(
     cost = experiment.spec.cost
     price, currency = (cost.per_worker_hour, cost.currency) if cost else (None, "USD")
     return Planned(
-        made, tuple(seconds), price, currency, tuple(source), _power(experiment, earlier), _carriers(experiment)
+        made, tuple(seconds), price, currency, tuple(source), _power(experiment, earlier), _carriers(experiment, made)
     )
 
 
-def _carriers(experiment: ScalingExperiment) -> str:
+def _carriers(experiment: ScalingExperiment, plan: Plan) -> str:
     """What ``runner: auto`` takes, best first; empty where the experiment names its runner."""
-    return "" if experiment.spec.runner else ", ".join(option.runner.value for option in choices(experiment.spec))
+    if experiment.spec.runner:
+        return ""
+    return ", ".join(option.runner.value for option in choices(experiment.spec, plan.points))
 
 
 def _power(experiment: ScalingExperiment, earlier: Bundle | None) -> tuple[str, ...]:

@@ -175,14 +175,16 @@ def sessions_in(names: Iterable[str], points: Sequence[Point]) -> int:
     return next(number for number in range(1, len(begun) + 2) if number + 1 not in begun)
 
 
-def make_plan(experiment: ScalingExperiment, sessions: int = 1) -> Plan:
+def make_plan(experiment: ScalingExperiment, sessions: int = 1, points: Sequence[Point] | None = None) -> Plan:
     """The ordered trials; every session repeats all points in an order of its own.
+
+    ``points`` are those of ``expand_points``, where they are known already.
 
     Raises:
         AxisError: when a matrix value does not fit its field (``rules.check`` reports all of them).
     """
     spec = experiment.spec
-    points = tuple(expand_points(spec))
+    points = tuple(expand_points(spec) if points is None else points)
     _check_axes(spec, points)
     order = array("I")
     for repetition in _orders(len(points), spec.measure.most_repetitions * sessions, spec.measure.seed):

@@ -5,16 +5,16 @@ carries every program and restarts nothing; TrainJob, on a runtime of the platfo
 that is made for the program; a plain Job for the rest.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import resolve
-from scalecurve_api.planning.plan import expand_points
 from scalecurve_api.problem import Violation, unsupported
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.job_kinds import JobKind, Runner
+from scalecurve_api.spec.trial import Point
 
 _TENSORFLOW = "tensorflow"
 
@@ -27,8 +27,8 @@ class RunnerChoice:
     reason: str
 
 
-def choices(spec: ExperimentSpec) -> tuple[RunnerChoice, ...]:
-    """What may carry the experiment, best first; only the runner that the spec names, if it names one.
+def choices(spec: ExperimentSpec, points: Iterable[Point]) -> tuple[RunnerChoice, ...]:
+    """What may carry the experiment, of these points, best first; only the runner that the spec names, if it names one.
 
     Raises:
         AxisError: when a value of the matrix does not fit its field.
@@ -37,7 +37,7 @@ def choices(spec: ExperimentSpec) -> tuple[RunnerChoice, ...]:
         return (RunnerChoice(spec.runner, "set in spec.runner"),)
     if spec.training_runtime is not None:
         return (RunnerChoice(Runner.train_job, "spec.trainingRuntime needs it"),)
-    workloads, one_pod = _workloads(spec)
+    workloads, one_pod = _workloads(spec, points)
     fitting: list[RunnerChoice] = []
     for runner, reason in _preferred(spec, workloads, one_pod):
         if not any(problem for workload in workloads for problem in misfits(workload, runner.job_kind)):
@@ -90,10 +90,10 @@ def _preferred(spec: ExperimentSpec, workloads: Sequence[Workload], one_pod: boo
     yield from late
 
 
-def _workloads(spec: ExperimentSpec) -> tuple[list[Workload], bool]:
+def _workloads(spec: ExperimentSpec, points: Iterable[Point]) -> tuple[list[Workload], bool]:
     """Each workload of the points, and whether every point is one pod."""
     workloads, one_pod = {}, True
-    for point in expand_points(spec):
+    for point in points:
         one_pod &= point.nodes * min(point.workers_per_node, spec.placement.pods_per_node) == 1
         key = canonical_json(dict(point.axes))
         if key not in workloads:

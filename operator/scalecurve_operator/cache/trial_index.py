@@ -1,7 +1,7 @@
 """The trials of one experiment indexed by state, so that a reconcile looks only at the few that are open."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Self
@@ -11,7 +11,7 @@ from scalecurve_api.planning.horizon import Horizon, horizon
 from scalecurve_api.planning.plan import Plan, make_plan
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.object_names import trial_name
-from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import Point, TrialPhase, TrialSpec
 from scalecurve_operator.cache.cached_objects import CachedJob, CachedTrial, ExperimentObjects
 from scalecurve_operator.runners import RUNNERS, JobStatus, RunnerKind, runner_for
 
@@ -41,9 +41,16 @@ class TrialIndex:
     first_not_started: int = 0
 
     @classmethod
-    def build(cls, experiment: ScalingExperiment, uid: str, generation: int, objects: ExperimentObjects) -> Self:
+    def build(
+        cls,
+        experiment: ScalingExperiment,
+        uid: str,
+        generation: int,
+        objects: ExperimentObjects,
+        points: Sequence[Point] | None = None,
+    ) -> Self:
         """An index of everything cached so far; AxisError when a matrix value does not fit its field."""
-        plan = make_plan(experiment, experiment.spec.measure.sessions.count)
+        plan = make_plan(experiment, experiment.spec.measure.sessions.count, points)
         names = [trial_name(plan.experiment, name) for name in plan.trials.names]
         index = cls(uid, generation, experiment.spec, plan, names, {name: i for i, name in enumerate(names)})
         index.update(objects, {*objects.trials, *(job.trial for job in objects.jobs.values())})
@@ -55,8 +62,8 @@ class TrialIndex:
     def runner(self, name: str) -> RunnerKind:
         return runner_for(self.spec, self.trial(name))
 
-    def job_status(self, name: str, jobs: list[CachedJob]) -> JobStatus | None:
-        return self.runner(name).read(jobs[-1].body) if jobs else None
+    def status_of(self, job: CachedJob) -> JobStatus:
+        return self.runner(job.trial).read(job.body)
 
     def open_names(self) -> list[str]:
         return [self.names[position] for position in self.open]
@@ -102,8 +109,11 @@ class TrialIndex:
         return tuple(dict.fromkeys(node for nodes in by_series for node in nodes))
 
     def observed(self, objects: ExperimentObjects) -> dict[str, Observed]:
-        jobs = {name: objects.jobs_of(name) for name in self.open_names()}
-        return {name: observe(objects.trials.get(name), jobs[name], self.job_status(name, jobs[name])) for name in jobs}
+        observed = {}
+        for name in self.open_names():
+            jobs = objects.jobs_of(name)
+            observed[name] = observe(objects.trials.get(name), jobs, self.status_of(jobs[-1]) if jobs else None)
+        return observed
 
     def decide(self, objects: ExperimentObjects, now: float) -> tuple[tuple[str, ...], Decision]:
         """What to do next, and the trials, in plan order, that its status lists the phases of.

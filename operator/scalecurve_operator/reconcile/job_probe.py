@@ -9,7 +9,7 @@ from scalecurve_api.spec.trial import FailedReason
 from scalecurve_kube.resources import EVENTS, PODS, Object, unix_time
 from scalecurve_operator.cache.cached_objects import CachedJob, Cause
 from scalecurve_operator.reconcile import pod_diagnosis, queue_probe
-from scalecurve_operator.reconcile.reconciliation import Reconciliation
+from scalecurve_operator.reconcile.trial import TrialReconciliation
 from scalecurve_operator.runners import JobStatus
 from scalecurve_operator.runners.pod_status import newest_pods, pods_of_job
 
@@ -26,28 +26,26 @@ class ProbeResult:
     changed: bool = False
 
 
-async def probe(rec: Reconciliation, name: str) -> ProbeResult:
+async def probe(trial: TrialReconciliation, job: CachedJob, status: JobStatus) -> ProbeResult:
     """Look at a trial's newest job, its pods and its Events."""
-    job, runner = rec.objects.jobs_of(name)[-1], rec.runner(name)
     silent = job.deleting or time.monotonic() - job.last_seen > _SILENCE_S
-    if silent and await _refetch(rec, name, job):
+    if silent and await _refetch(trial, job):
         return ProbeResult(changed=True)
-    status = runner.read(job.body)
     if job.deleting or status.state is Job.ended:
         return ProbeResult()
     if status.state is Job.queued:
-        waiting, cause = await queue_probe.look(rec, job, status)
-        return _ended(rec, name, job, cause) if cause is not None else ProbeResult(waiting)
-    late = time_left(rec, name, job) <= 0
+        waiting, cause = await queue_probe.look(trial.rec, job, status)
+        return _ended(trial, job, cause) if cause is not None else ProbeResult(waiting)
+    late = time_left(trial, job, status) <= 0
     if status.state is Job.running and not late:
         return ProbeResult()
-    if late and await _refetch(rec, name, job):
+    if late and await _refetch(trial, job):
         return ProbeResult(changed=True)  # it may have ended just then
-    request = rec.job_request(name, job.attempt)
+    rec, runner, request = trial.rec, trial.runner, trial.request(job.attempt)
     pods = await rec.cluster.list(PODS, rec.key.namespace, labelSelector=request.pod_selector)
     made = pods_of_job(pods, request.job, job.uid, newest=False)
     pods = newest_pods(made)
-    events = await _events(rec, name, job) if len(pods) < runner.pods(request) else []
+    events = await _events(trial, job) if len(pods) < runner.pods(request) else []
     waiting = pod_diagnosis.waiting(pods, events)
     starting = status.state is Job.starting
     job.pod_problem = pod_diagnosis.failure(pods, events) if starting else None
@@ -61,32 +59,29 @@ async def probe(rec: Reconciliation, name: str) -> ProbeResult:
         cause = pod_diagnosis.failure(made) or (FailedReason.rank_failed, "a container failed, and was started again")
     elif late:
         reason, problem = job.pod_problem or (FailedReason.deadline_exceeded, waiting or HANG)
-        cause = reason, deadline_message(rec.trial_spec(name).deadline_seconds, problem)
-    return _ended(rec, name, job, cause) if cause is not None else ProbeResult(waiting)
+        cause = reason, deadline_message(trial.spec.deadline_seconds, problem)
+    return _ended(trial, job, cause) if cause is not None else ProbeResult(waiting)
 
 
-def _ended(rec: Reconciliation, name: str, job: CachedJob, cause: Cause) -> ProbeResult:
-    job.forced_end = cause
-    rec.objects.changed.add(name)
+def _ended(trial: TrialReconciliation, job: CachedJob, cause: Cause) -> ProbeResult:
+    trial.end(job, cause)
     return ProbeResult(changed=True)
 
 
-def time_left(rec: Reconciliation, name: str, job: CachedJob) -> float:
+def time_left(trial: TrialReconciliation, job: CachedJob, status: JobStatus) -> float:
     """Seconds until a job is to be ended for exceeding its deadline; infinite if it is ending anyway.
 
     We end it: a job that its own deadline ends (``JobRequest.backstop_seconds``) leaves no last lines.
     """
-    ending = job.deleting or job.forced_end is not None
-    state = rec.runner(name).read(job.body).state
-    if ending or state is Job.ended:
+    if job.deleting or job.forced_end is not None or status.state is Job.ended:
         return math.inf
-    if state is Job.queued:
-        return queue_probe.time_left(rec.index.spec, job)
+    if status.state is Job.queued:
+        return queue_probe.time_left(trial.rec.index.spec, job)
     # From when it was released: time in a queue does not count. Of a job that was released again the operators of
     # kubeflow.org set startTime anew only when they come to it, so that until then it is that of the first start.
     began = job.body["status"].get("startTime") or job.body["metadata"]["creationTimestamp"]
-    began = max(began, rec.runner(name).read(job.body).resumed_at or began)
-    return unix_time(began) + rec.trial_spec(name).deadline_seconds - time.time()
+    began = max(began, status.resumed_at or began)
+    return unix_time(began) + trial.spec.deadline_seconds - time.time()
 
 
 def deadline_cause(job: CachedJob, status: JobStatus | None, deadline: int) -> Cause | None:
@@ -101,19 +96,19 @@ def deadline_message(deadline: int, problem: str) -> str:
     return f"did not end within deadlineSeconds, {deadline}" + (f": {problem}" if problem else "")
 
 
-async def _events(rec: Reconciliation, name: str, job: CachedJob) -> list[Object]:
+async def _events(trial: TrialReconciliation, job: CachedJob) -> list[Object]:
     """Events about a job and about those that it makes: a quota that blocks their pods is reported there."""
     events: list[Object] = []
-    children = (f"involvedObject.name={job.name}{child}" for child in rec.runner(name).runner.job_kind.child_jobs)
+    children = (f"involvedObject.name={job.name}{child}" for child in trial.runner.runner.job_kind.child_jobs)
     for field in (f"involvedObject.uid={job.uid}", *children):
-        events += await rec.cluster.list(EVENTS, rec.key.namespace, fieldSelector=field)
+        events += await trial.rec.cluster.list(EVENTS, trial.rec.key.namespace, fieldSelector=field)
     return events
 
 
-async def _refetch(rec: Reconciliation, name: str, job: CachedJob) -> bool:
+async def _refetch(trial: TrialReconciliation, job: CachedJob) -> bool:
     """Fetch a job that the watch has not shown for long; whether it differs from the cached one."""
-    current = await rec.fetch_job(name, job.name)
+    current = await trial.fetch_job(job.name)
     job.last_seen = time.monotonic()
     if current is None:
-        return rec.cache.delete_job(job.body) is not None
-    return rec.cache.upsert_job(current) is not None
+        return trial.rec.cache.delete_job(job.body) is not None
+    return trial.rec.cache.upsert_job(current) is not None

@@ -1,6 +1,7 @@
 """What open trials need beyond what ``lifecycle`` decides: companions, probes, reports of progress."""
 
 import time
+from collections.abc import Iterator
 
 from scalecurve_api.crds.status import one_line
 from scalecurve_api.lifecycle import Job
@@ -10,31 +11,32 @@ from scalecurve_operator.reconcile import actions
 from scalecurve_operator.reconcile.job_probe import probe, time_left
 from scalecurve_operator.reconcile.reconciliation import NAME_TAKEN, Reconciliation
 from scalecurve_operator.reconcile.task_pool import gather_bounded
+from scalecurve_operator.reconcile.trial import TrialReconciliation
 
 _FIRST_IN_QUEUE_S = 2.0
 
 
 async def ensure_companions(rec: Reconciliation) -> None:
     """Create missing companions of every job, or report what cannot be helped."""
-    newest = [jobs[-1] for name in rec.index.open_names() if (jobs := rec.objects.jobs_of(name))]
     incomplete = []
-    for job in [job for job in newest if not job.deleting]:
-        if job.trial not in rec.objects.trials:
-            rec.blocked[job.trial] = NAME_TAKEN, f"{job.body['kind']} {job.name} exists, but its trial does not"
+    for trial, job in _with_jobs(rec):
+        if job.deleting:
+            continue
+        if trial.seen is None:
+            rec.blocked[trial.name] = NAME_TAKEN, f"{job.body['kind']} {job.name} exists, but its trial does not"
         elif not job.has_companions:
-            incomplete.append(job)
-    await gather_bounded([actions.create_companions(rec, job) for job in incomplete])
-    if any(job.forced_end for job in incomplete):
+            incomplete.append((trial, job))
+    await gather_bounded([actions.create_companions(trial, job) for trial, job in incomplete])
+    if any(job.forced_end for _, job in incomplete):
         rec.enqueue()
 
 
 async def probe_jobs(rec: Reconciliation) -> bool:
     """Probe jobs that take long; True if that changed something that calls for another reconcile."""
     changed, now, interval = False, time.monotonic(), rec.settings.starting_seconds
-    for name in rec.index.open_names():
-        if not (jobs := rec.objects.jobs_of(name)):
-            continue
-        job, left = jobs[-1], time_left(rec, name, jobs[-1])
+    for trial, job in _with_jobs(rec):
+        name, status = trial.name, trial.status_of(job)
+        left = time_left(trial, job, status)
         # A queue says soon what it will never admit.
         first = min(interval, _FIRST_IN_QUEUE_S) if rec.index.spec.queue else interval
         due = max(rec.probed.get(name, 0.0) + interval, job.first_seen + first)
@@ -42,7 +44,7 @@ async def probe_jobs(rec: Reconciliation) -> bool:
             rec.enqueue(wait + 0.01)
             continue
         rec.probed[name] = now
-        result = await probe(rec, name)
+        result = await probe(trial, job, status)
         changed = changed or result.changed
         rec.waiting.pop(name, None)
         if result.waiting:
@@ -54,21 +56,26 @@ async def probe_jobs(rec: Reconciliation) -> bool:
 def all_queued(rec: Reconciliation) -> bool:
     """Whether it has jobs, and each of them waits in a queue."""
     jobs = list(rec.objects.jobs.values())
-    waits = (not (job.deleting or job.forced_end) and _state(rec, job) is Job.queued for job in jobs)
+    waits = (not (job.deleting or job.forced_end) and rec.index.status_of(job).state is Job.queued for job in jobs)
     return bool(jobs) and all(waits)
-
-
-def _state(rec: Reconciliation, job: CachedJob) -> Job:
-    return rec.runner(job.trial).read(job.body).state
 
 
 async def report_progress(rec: Reconciliation) -> None:
     """Bring the status of every open trial up to date."""
     writes = []
     for name, phase in zip(rec.names, rec.decision.status.phases, strict=True):
-        trial, jobs = rec.objects.trials.get(name), rec.objects.jobs_of(name)
-        if trial is None or not jobs or trial.status is None or phase.final or phase is TrialPhase.collecting:
+        trial = TrialReconciliation(rec, name)
+        seen, jobs = trial.seen, trial.jobs
+        if seen is None or not jobs or seen.status is None or phase.final or phase is TrialPhase.collecting:
             continue
-        if trial.phase != phase.value or trial.status.get("message") != rec.waiting.get(name):
-            writes.append(actions.report_progress(rec, name, phase, jobs[-1]))
+        if seen.phase != phase.value or seen.status.get("message") != rec.waiting.get(name):
+            writes.append(actions.report_progress(trial, phase, jobs[-1]))
     await gather_bounded(writes)
+
+
+def _with_jobs(rec: Reconciliation) -> Iterator[tuple[TrialReconciliation, CachedJob]]:
+    """Yield the open trials that have a job, each with its newest one."""
+    for name in rec.index.open_names():
+        trial = TrialReconciliation(rec, name)
+        if jobs := trial.jobs:
+            yield trial, jobs[-1]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from scalecurve_api.lifecycle import Action, Clean, Collect, Start, Stop
-from scalecurve_api.planning.runner_choice import choices
 from scalecurve_api.spec.job_kinds import AUTO, Runner
 from scalecurve_api.spec.trial import InvalidReason
 from scalecurve_api.text import count as counted
@@ -27,11 +26,11 @@ from scalecurve_operator.metrics import RECONCILE, set_phase_gauges
 from scalecurve_operator.reconcile import actions, open_trials, policy, status_writer
 from scalecurve_operator.reconcile.installed_kinds import MISSING_S, InstalledKinds, kept_choice, none_installed
 from scalecurve_operator.reconcile.intake import Intake
-from scalecurve_operator.reconcile.read_spec import NotRunnable, read_experiment, summary
+from scalecurve_operator.reconcile.read_spec import NotRunnable, RunnableExperiment, read_runnable, summary
 from scalecurve_operator.reconcile.reconciliation import NAME_TAKEN, REFUSED, Reconciliation
 from scalecurve_operator.reconcile.status_writer import PUBLISH_INTERVAL_S
 from scalecurve_operator.reconcile.task_pool import CONCURRENCY, TaskPool
-from scalecurve_operator.reconcile.trial_objects import Conflict, NameTaken
+from scalecurve_operator.reconcile.trial import Conflict, NameTaken, TrialReconciliation
 from scalecurve_operator.settings import Settings
 from scalecurve_operator.status.render import condition
 
@@ -147,7 +146,7 @@ class Reconciler:
         """Carry out an action; False if it has to wait for another reconcile."""
         name = action.trial
         try:
-            return await _perform(rec, action)
+            return await _perform(TrialReconciliation(rec, name), action)
         except NameTaken as problem:
             rec.blocked[name] = NAME_TAKEN, str(problem)
             rec.enqueue(_NAME_TAKEN_S)
@@ -167,7 +166,7 @@ class Reconciler:
         return False
 
     async def _missing_runner(self, rec: Reconciliation) -> Object | None:
-        problem: str | None = none_installed(rec.options)
+        problem: str | None = none_installed(rec.runnable.options)
         if rec.choice is not None:
             problem = await self.installed.problem(rec.choice.runner)
         if problem is None:
@@ -208,26 +207,33 @@ class Reconciler:
         rec = self.open.get(key)
         if rec is not None and (rec.index.uid, rec.index.generation) != (experiment.uid, experiment.generation):
             rec = None
-        options = choices(read_experiment(experiment.body).spec) if rec is None else rec.options
-        choice = kept_choice(experiment, objects) if experiment.spec.get("runner") in (None, AUTO) else options[0]
-        choice = choice or await self.installed.choice(options)
-        runner = (choice or options[0]).runner
+        runnable = read_runnable(experiment.body) if rec is None else rec.runnable
+        named = experiment.spec.get("runner") not in (None, AUTO)
+        choice = runnable.options[0] if named else kept_choice(experiment, objects)
+        choice = choice or await self.installed.choice(runnable.options)
+        runner = (choice or runnable.options[0]).runner
         if rec is None or rec.index.spec.runner is not runner:
-            rec = self.open[key] = self._begin(key, objects, experiment, runner)
-        rec.objects, rec.options, rec.choice = objects, options, choice
+            rec = self.open[key] = self._begin(key, objects, experiment, runnable, runner)
+        rec.objects, rec.choice = objects, choice
         return rec
 
     def _begin(
-        self, key: Key, objects: ExperimentObjects, experiment: CachedExperiment, runner: Runner
+        self,
+        key: Key,
+        objects: ExperimentObjects,
+        experiment: CachedExperiment,
+        runnable: RunnableExperiment,
+        runner: Runner,
     ) -> Reconciliation:
         objects.take_changed()
-        read = read_experiment(experiment.body)
-        read = read.model_copy(update={"spec": read.spec.model_copy(update={"runner": runner})})
-        index = TrialIndex.build(read, experiment.uid, experiment.generation, objects)
+        carried = runnable.carried_by(runner)
+        index = TrialIndex.build(carried, experiment.uid, experiment.generation, objects, runnable.points)
         # Nothing that has begun is stopped because the settings have changed since.
         if "startedAt" not in experiment.status and (problems := policy.violations(self.settings, index)):
             raise NotRunnable(summary(problems))
-        return Reconciliation(key, objects, index, self.cluster, self.cache, self.settings, self.enqueue, self.intake)
+        return Reconciliation(
+            key, objects, index, self.cluster, self.cache, self.settings, self.enqueue, self.intake, runnable
+        )
 
     def _close(self, key: Key) -> None:
         """Forget what only an unfinished experiment needs, and let the next one of its pool begin."""
@@ -254,16 +260,16 @@ class Reconciler:
         set_phase_gauges({phase.capitalize(): count for phase, count in trials.items()}, experiments)
 
 
-async def _perform(rec: Reconciliation, action: Action) -> bool:
+async def _perform(trial: TrialReconciliation, action: Action) -> bool:
     match action:
-        case Start(name, attempt):
-            await actions.start(rec, name, attempt)
-        case Collect(name):
-            await actions.collect(rec, name)
-        case Stop(name):
-            await actions.collect(rec, name, cancelled=True)
-        case Clean(name):
-            return await actions.clean(rec, name)
+        case Start(_, attempt):
+            await actions.start(trial, attempt)
+        case Collect():
+            await actions.collect(trial)
+        case Stop():
+            await actions.collect(trial, cancelled=True)
+        case Clean():
+            return await actions.clean(trial)
     return True
 
 

@@ -1,23 +1,20 @@
 """One experiment under reconciliation: its objects, the index of its trials, and the means to act on them."""
 
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from scalecurve_api.lifecycle import Decision
 from scalecurve_api.planning.runner_choice import RunnerChoice
-from scalecurve_api.spec.placeholders import filled
-from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused
-from scalecurve_kube.resources import Object, Resource, resource_of, unix_time
+from scalecurve_kube.resources import Object, unix_time
 from scalecurve_operator.cache.cached_objects import ExperimentObjects, Key
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.cache.trial_index import TrialIndex
 from scalecurve_operator.reconcile.intake import Intake
-from scalecurve_operator.reconcile.policy import record_share
-from scalecurve_operator.runners import JobRequest, RunnerKind
+from scalecurve_operator.reconcile.read_spec import RunnableExperiment
 from scalecurve_operator.settings import Settings
 
 _HOUR_S = 3600.0
@@ -38,7 +35,7 @@ class Reconciliation:
     settings: Settings
     queue: Callable[[Key, float], None]
     intake: Intake
-    options: tuple[RunnerChoice, ...] = ()  # kinds of job that can carry it, best first
+    runnable: RunnableExperiment
     choice: RunnerChoice | None = None  # None while none of them is installed
 
     published: Object = field(default_factory=dict)
@@ -103,33 +100,3 @@ class Reconciliation:
     def enqueue(self, after: float = 0.0) -> None:
         """Reconcile again, ``after`` seconds from now at the latest."""
         self.queue(self.key, after)
-
-    def trial_spec(self, name: str) -> TrialSpec:
-        return self.index.trial(name)
-
-    def runner(self, name: str) -> RunnerKind:
-        return self.index.runner(name)
-
-    def resource(self, name: str) -> Resource:
-        return resource_of(self.runner(name).runner)
-
-    async def fetch_job(self, name: str, job: str) -> Object | None:
-        return await self.cluster.get(self.resource(name), self.key.namespace, job)
-
-    def job_request(self, name: str, attempt: int) -> JobRequest:
-        trial = self.index.trial(name)
-        return JobRequest(
-            experiment=self.key.name,
-            namespace=self.key.namespace,
-            spec=self.index.spec,
-            trial=filled(trial),
-            trial_object=name,
-            attempt=attempt,
-            images=self.settings.images,
-            record_bytes=record_share(self.settings, self.index),
-            nodes=tuple(self.index.nodes.get(trial.session, {}).get(trial.point.series, ())),
-            earlier_nodes=self.index.earlier_nodes(trial.session),
-            metrics_port=self.settings.worker_metrics_port,
-            linger_seconds=self.settings.linger_seconds,
-            secret=secrets.token_hex(16),
-        )

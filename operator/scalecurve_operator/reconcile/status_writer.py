@@ -51,7 +51,7 @@ async def note_runner(rec: Reconciliation, experiment: CachedExperiment) -> bool
 def _render(rec: Reconciliation, experiment: CachedExperiment, conditions: Sequence[Object]) -> Object:
     before, generation, wall = experiment.status, rec.index.generation, time.time()
     current = [
-        render.current_trial(name, rec.trial_spec(name), phase, trial.status or {})
+        render.current_trial(name, rec.index.trial(name), phase, trial.status or {})
         for name, phase in zip(rec.names, rec.decision.status.phases, strict=True)
         if not phase.final and (trial := rec.objects.trials.get(name)) is not None and rec.objects.jobs_of(name)
     ]

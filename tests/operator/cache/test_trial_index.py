@@ -182,11 +182,11 @@ def test_a_job_that_ran_does_not_start_again() -> None:
         status = {"attempts": 1, "phase": phase, "jobUid": "j1"}
         watch.cache.upsert_trial({"metadata": watch.metadata(name, "t0", "e1", labels("exp")), "status": status})
         jobs = watch.objects.jobs_of(name)
-        status = watch.index.job_status(name, jobs)
+        status = watch.index.status_of(jobs[-1])
         assert observe(watch.objects.trials[name], jobs, status).job is state
     watch.job(0, 2, "starting")
     jobs = watch.objects.jobs_of(name)
-    assert observe(watch.objects.trials[name], jobs, watch.index.job_status(name, jobs)).job is Job.starting
+    assert observe(watch.objects.trials[name], jobs, watch.index.status_of(jobs[-1])).job is Job.starting
 
 
 def test_a_job_without_its_trial_stands_in_the_way() -> None:

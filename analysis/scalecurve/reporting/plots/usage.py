@@ -92,7 +92,7 @@ def usage_over_time(findings: Findings) -> Drawing | None:
         return None
     on_gpus = any(share is not None for record in watched.values() for share in _gpus(record))
     modes = {mode for *_, mode in watched}
-    series = dict.fromkeys((bundle, name, mode) for _, bundle, name, mode in sorted(watched, key=lambda key: key[1:]))
+    series = dict.fromkeys((bundle, name, mode) for _, bundle, name, mode in watched)
     named = {key: _named(identity[key[:2]].label, key[2], len(modes) > 1) for key in series}
     shown, left_out = first(list(named), MOST_LINES, "series")
     counts = sorted({workers for workers, *_ in watched})[-MOST_PANELS:]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Produces what docs/evidence/h200 shows, on one machine with 4 H200 GPUs (or as many as a stage says):
-#   docs/evidence/h200/scripts/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|strategies|strategies4|ladder|sharded|trainers|horovod|projection OUT-FOLDER
+#   docs/evidence/h200/scripts/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|strategies|strategies4|ladder|one-gpu|sharded|trainers|horovod|projection OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -70,6 +70,14 @@ strategies4) # two or four GPUs, six minutes; ResNet-50 under every strategy on 
 ladder) # one GPU, three minutes; the largest batch that fits, and what the GPU was busy with
     versions > "$out/versions-ladder.txt"
     experiment ladder ;;
+one-gpu) # one GPU, 17 minutes in two calls; usage at three batches, images read from files, and five depths
+    versions > "$out/versions-one-gpu.txt"
+    experiment usage
+    python3 docs/evidence/h200/scripts/jpegs.py results/jpegs
+    experiment loading
+    python3 -m scalecurve run manifests/studies/optimus-depths/experiment.yaml --overlay "$here/depths.yaml" --bundle "$work/depths" \
+        --resume -o md 2>&1 | tee "$out/depths.txt"
+    packed depths ;;
 sharded) # one or two GPUs, nine minutes; harness / plain loop: FSDP2 by block, HSDP, recomputation, DDP of GPT-2 large
     versions | tee "$out/versions-sharded.txt"
     python3 -m benchmarks.fidelity.fidelity --strategies --limit "${SECONDS_LEFT:-540}" --out "$out/sharded.json" 2>&1 | tee "$out/sharded.txt" ;;

@@ -94,3 +94,11 @@ def test_usage_of_a_gpu_over_time_is_named_so(tmp_path: Path):
 
 def test_records_without_usage_over_time_draw_none(tmp_path: Path):
     assert usage_over_time(findings(tmp_path / "b", change=cores)) is None
+
+
+def test_series_over_time_come_in_the_order_of_the_other_plots(tmp_path: Path):
+    of = experiment("e", modes=["weak"], workers=[2], repetitions=1, matrix={"batch.perWorker": [32, 128, 512]})
+    drawing = usage_over_time(analyze([open_bundle(write_bundle(tmp_path / "b", of, tables=False, change=watched))]))
+    assert drawing is not None
+    (legend,) = drawing.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [f"batch.perWorker={size}" for size in (32, 128, 512)]

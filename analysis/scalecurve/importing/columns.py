@@ -206,8 +206,8 @@ def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
             f"column {header!r} may be of one worker or of all; add --unit {shlex.quote(f'{header}=TFLOP/s/worker')} "
             f"or --unit {shlex.quote(f'{header}=TFLOP/s')}",
         )  # fmt: skip
-    if plain in _FIELDS:
-        return Meaning(_FIELDS[plain], header)
+    if (field_name := _FIELDS.get(plain, _FIELDS.get(plain.removeprefix("train_")))) is not None:
+        return Meaning(field_name, header)
     for pattern, name, work in _PATTERNS:
         if match := re.fullmatch(pattern, plain):
             return _measured(name, header, match[1] or "", work)

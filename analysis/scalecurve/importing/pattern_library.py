@@ -3,7 +3,7 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -17,6 +17,7 @@ from scalecurve_api.model import Model
 from scalecurve_api.programs.log_format import LineReader, LogFormat
 
 SHIPPED = Path(__file__).with_name("patterns.toml")
+RUN_FIELDS = frozenset({"workers", "nodes", "workers_per_node", "batch_per_worker", "global_batch", "model", "device"})
 _NAME = re.compile(r"[\w.-]+")
 _FEW = 3
 """Lines that a text must have of a tool to be taken for its log"""
@@ -29,6 +30,7 @@ class ToolPattern(Model):
     pattern: str
     unit: Literal["samples/s", "tokens/s"] | None = Field(default=None, description="what its throughput counts")
     ok: str | None = None
+    facts: tuple[str, ...] = Field(default=(), description="expressions whose named groups are fields of the run")
     automatic: bool = True
     source: str = ""
 
@@ -49,11 +51,26 @@ def _read(path: Path) -> Mapping[str, ToolPattern]:
         try:
             found[name] = ToolPattern.model_validate(table)
             LogFormat(pattern=found[name].pattern)
+            _check_facts(found[name].facts)
+        except SourceError as error:
+            raise SourceError(f"{path}: [{name}] facts: {error}") from None
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"])) or "pattern"
             raise SourceError(f"{path}: [{name}] {field}: {first['msg'].removeprefix('Value error, ')}") from None
     return found
+
+
+def _check_facts(expressions: Sequence[str]) -> None:
+    """Raise SourceError for what is no expression, or states none of the fields of a run."""
+    for expression in expressions:
+        try:
+            groups = re.compile(expression).groupindex.keys()
+        except re.error as error:
+            raise SourceError(f"got {expression!r}, expected a regular expression: {error}") from None
+        if not groups or not groups <= RUN_FIELDS:
+            fields = ", ".join(sorted(RUN_FIELDS))
+            raise SourceError(f"got {expression!r}, expected named groups of {fields}")
 
 
 def named(text: str, tools: Mapping[str, ToolPattern]) -> ToolPattern | None:

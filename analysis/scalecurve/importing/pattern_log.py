@@ -14,9 +14,10 @@ from pydantic import ValidationError
 
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.importer import Importer
-from scalecurve.importing.pattern_library import library, named, recognize
+from scalecurve.importing.pattern_library import ToolPattern, library, named, recognize
 from scalecurve.importing.printed_lines import PrintedLine, printed_lines
 from scalecurve.importing.reading import Reading, SourceError
+from scalecurve.importing.stated import agreed
 from scalecurve.importing.text_file import read_text
 from scalecurve.importing.training_log import runs_in
 from scalecurve_api.programs.log_format import LONGEST_LINE, LineReader, LogFormat, ReportedLine
@@ -57,10 +58,22 @@ def _by_tool(path: Path, statements: Statements) -> tuple[Statements, str]:
     tool = named(name, known) if name else None
     if tool is None:
         return statements, ""
+    facts = agreed(statements.facts, _facts_in(read_text(path), tool, path.name), path.name)
     units = {group: tool.unit for group in ("throughput", "throughput_per_worker") if tool.unit}
     return replace(
-        statements, pattern=tool.pattern, ok=statements.ok or tool.ok, units={**units, **statements.units}
+        statements, pattern=tool.pattern, ok=statements.ok or tool.ok, units={**units, **statements.units}, facts=facts
     ), name or ""
+
+
+def _facts_in(text: str, tool: ToolPattern, place: str) -> dict[str, str]:
+    """The fields that lines of a log state; raises SourceError where two lines contradict each other."""
+    found: dict[str, str] = {}
+    for search in [_bounded(re.compile(expression).search, "facts") for expression in tool.facts]:
+        for match in filter(None, (search(line.text[:LONGEST_LINE]) for line in printed_lines(text))):
+            for name, value in match.groupdict().items():
+                if found.setdefault(name, value) != value:
+                    raise SourceError(f"{place}: has {name} {found[name]} and {value}: split it at its runs")
+    return found
 
 
 def _reader(log: LogFormat) -> Callable[[str], ReportedLine | None]:

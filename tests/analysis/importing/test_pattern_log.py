@@ -212,6 +212,34 @@ def test_a_run_of_a_tool_that_did_not_end_does_not_count(tmp_path: Path) -> None
         import_bundle([tmp_path / "out.log"], tmp_path / "out", statements=statements, dry_run=True)
 
 
+def horovod_log(file: Path, workers: int, batch: int = 64) -> Path:
+    """What Horovod's synthetic benchmark prints, with numbers of our own."""
+    head = ["Model: resnet50", f"Batch size: {batch}", f"Number of GPUs: {workers}", "Running benchmark..."]
+    laps = [f"Iter #{lap}: {300.0 + lap} img/sec per GPU" for lap in range(10)]
+    file.write_text("\n".join([*head, *laps, f"Total img/sec on {workers} GPU(s): {300.0 * workers} +-8.8"]))
+    return file
+
+
+@pytest.mark.parametrize(("batch_of_4", "mode"), [(64, "weak"), (16, "strong")])
+def test_what_a_tools_log_states_of_its_run_is_not_asked_for(tmp_path: Path, batch_of_4: int, mode: str) -> None:
+    logs = [horovod_log(tmp_path / "1.log", 1), horovod_log(tmp_path / "4.log", 4, batch_of_4)]
+    first, second = import_bundle(logs, tmp_path / "out", statements=Statements(), dry_run=True).records
+    assert [record.trial.point.mode.value for record in (first, second)] == [mode, mode]
+    assert (second.trial.point.global_batch, second.trial.workload.model_dump()["model"]) == (
+        4 * batch_of_4,
+        "resnet50",
+    )
+    with pytest.raises(SourceError, match="has batch_per_worker 64, and --set batch_per_worker=32 contradicts it"):
+        import_bundle(logs, tmp_path / "out", statements=Statements({"batch_per_worker": "32"}), dry_run=True)
+
+
+def test_a_log_of_two_batches_is_refused(tmp_path: Path) -> None:
+    log = horovod_log(tmp_path / "1.log", 1)
+    log.write_text(log.read_text() + "\nBatch size: 32")
+    with pytest.raises(SourceError, match=r"1\.log: has batch_per_worker 64 and 32"):
+        import_bundle([log], tmp_path / "out", statements=Statements(), dry_run=True)
+
+
 def test_a_file_of_ones_own_adds_tools_and_takes_the_place_of_others(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text(
@@ -233,6 +261,8 @@ def test_a_file_of_ones_own_adds_tools_and_takes_the_place_of_others(tmp_path: P
         ("[ours]\npattern = '(?P<step>.)'\nunits = 'x'", "[ours] units: Extra inputs are not permitted"),
         ("[ours", "cannot be read as TOML"),
         ("ours = 3", "[ours]"),
+        ("[ours]\npattern = '(?P<step>.)'\nfacts = ['(']", "[ours] facts: got '(', expected a regular expression"),
+        ("[ours]\npattern = '(?P<step>.)'\nfacts = ['(?P<gpu>.)']", "[ours] facts: got '(?P<gpu>.)', expected named"),
     ],
 )
 def test_a_file_of_patterns_is_checked(tmp_path: Path, text: str, said: str) -> None:

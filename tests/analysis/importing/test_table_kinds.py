@@ -102,6 +102,14 @@ WANDB = (
 )
 
 
+def test_a_field_under_wandbs_train_is_the_field(tmp_path: Path) -> None:
+    table = (
+        "Name,State,gpus,train/samples_per_second,train/global_batch_size\na,finished,1,310,64\nb,finished,4,1160,256\n"
+    )
+    _, readings = read(tmp_path, table)
+    assert [(reading.workers, reading.global_batch) for reading in readings] == [(1, 64), (4, 256)]
+
+
 def test_wandbs_table_of_runs(tmp_path: Path) -> None:
     """Its rows are runs, whatever step and time each ended at; those that did not finish do not count."""
     _, readings = read(tmp_path, WANDB)

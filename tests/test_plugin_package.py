@@ -1,4 +1,4 @@
-"""A user's package adds a program, a model, a plot, a format, a check and a job kind by its entry points alone."""
+"""A user's package adds what ScaleCurve finds by name, by its entry points alone."""
 
 from __future__ import annotations
 
@@ -143,6 +143,48 @@ def test_its_job_kind_carries_trials(site: Path, tmp_path: Path) -> None:
     assert python(site, "-m", "scalecurve", "validate", "e.yaml", folder=tmp_path).returncode == 0
     refused = python(tmp_path, "-m", "scalecurve", "validate", "e.yaml", folder=tmp_path)
     assert 'spec.runner: got "JAXJob"; expected' in refused.stdout + refused.stderr
+
+
+AUTO = """
+from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.planning.runner_choice import choices
+from tests.api.example_experiments import experiment
+
+for queue in ({}, {"queue": "team"}):
+    spec = experiment({"placement/workersPerNode": 1, **queue}).spec
+    print(*(choice.runner.value for choice in choices(spec, expand_points(spec))))
+"""
+
+
+def test_auto_takes_its_job_kind_where_the_facts_say_so(site: Path) -> None:
+    done = python(site, "-c", AUTO, folder=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["JobSet TrainJob PyTorchJob JAXJob Job", "JobSet Job"]
+
+
+def test_its_predictor_is_one_of_the_models(site: Path) -> None:
+    command = ("-m", "scalecurve", "predict")
+    assert python(site, *command, "amdahl", "--serial", "0.5", "--workers", "4").stdout == "1.6\n"
+    assert "(Amdahl, 1967)" in python(site, *command, "--help").stdout
+
+
+DOCTOR = """
+from scalecurve.cluster import doctor
+from scalecurve_api.spec.experiment import Metadata
+from tests.api.example_experiments import experiment
+
+doctor._server = lambda context: ()
+own = [name for name in doctor.CHECKS.names() if name != "names"]
+doctor.CHECKS._loaded.update(dict.fromkeys(own, lambda context: ()))
+named = experiment({"runner": "Job"}).model_copy(update={"metadata": Metadata(name="n" * 21)})
+print(doctor.doctor(None, named))
+"""
+
+
+def test_its_check_of_a_cluster_is_one_of_the_doctors(site: Path) -> None:
+    done = python(site, "-c", DOCTOR, folder=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+    assert "good=False, do='shorten it to 20 letters'" in done.stdout
 
 
 def without(site: Path, copy: Path, group: str) -> Path:

@@ -4,14 +4,13 @@ A package adds verbs by an entry point in the group ``scalecurve.commands``: a `
 holds the table must be cheap to import; the modules that it names are imported when their verb is called.
 """
 
-import importlib
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import click
 
 from scalecurve.cli.output import complain
-from scalecurve_api.registry import Registry, RegistryError
+from scalecurve_api.registry import Registry, RegistryError, load
 
 ADDED: Registry[dict[str, Any]] = Registry("scalecurve.commands", "table of verbs", dict, {})
 
@@ -23,8 +22,7 @@ class Verb(NamedTuple):
     help: str
 
     def command(self) -> click.Command:
-        module, _, name = self.place.partition(":")
-        command = getattr(importlib.import_module(module), name or "command")
+        command = load(self.place if ":" in self.place else f"{self.place}:command")
         assert isinstance(command, click.Command)
         return command
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import FunctionType
 from typing import Any
 
 from scalecurve.cluster import capacity, platforms
@@ -10,6 +11,7 @@ from scalecurve.render.progress import clock
 from scalecurve.render.table import Column, Table
 from scalecurve_api.planning.plan import expand_points
 from scalecurve_api.planning.runner_choice import RunnerChoice, choices, choose
+from scalecurve_api.registry import Registry
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment, TrainingRuntime
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.text import count
@@ -58,11 +60,14 @@ class DoctorContext:
         return self.choice.runner if self.choice else None
 
 
+Check = Callable[[DoctorContext], Iterator[ClusterCheck]]
+
+
 def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None) -> list[ClusterCheck]:
     """Run every check; raises ClusterError when the cluster does not answer at all."""
     checks = list(_server(DoctorContext(cluster)))
     context = _with_runner(cluster, experiment) if experiment is not None else DoctorContext(cluster)
-    for what, check in CHECKS:
+    for what, check in CHECKS.loadable().items():
         try:
             checks += check(context)
         except Refused as refused:
@@ -319,16 +324,21 @@ def _plurals(cluster: BlockingCluster, group: str, version: str) -> list[str]:
     return [str(resource["name"]) for resource in (document or {}).get("resources", [])]
 
 
-CHECKS: tuple[tuple[str, Callable[[DoctorContext], Iterator[ClusterCheck]]], ...] = (
-    ("definitions", _definitions),
-    ("operator", _operator),
-    ("runners", _runners),
-    ("training runtime", _runtime),
-    ("nodes", _nodes),
-    ("platform", _platforms),
-    ("quota", _quota),
-    ("permission", _rights),
-    ("Pod Security", _security),
-    ("queue", _queue),
-    ("claim", _claims),
+CHECKS: Registry[Check] = Registry(
+    "scalecurve.cluster_checks",
+    "cluster check",
+    FunctionType,
+    {
+        "definitions": _definitions,
+        "operator": _operator,
+        "runners": _runners,
+        "training runtime": _runtime,
+        "nodes": _nodes,
+        "platform": _platforms,
+        "quota": _quota,
+        "permission": _rights,
+        "Pod Security": _security,
+        "queue": _queue,
+        "claim": _claims,
+    },
 )

@@ -8,7 +8,8 @@ import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import Real, fail, output_option, plot_option, save_plot, show
-from scalecurve_api.registry import load
+from scalecurve.cli.verbs import Verb
+from scalecurve_api.registry import Registry
 from scalecurve_models.cli.arguments import (
     device_option,
     input_errors,
@@ -18,14 +19,18 @@ from scalecurve_models.cli.arguments import (
 )
 
 _HERE = "scalecurve_models.cli"
-# model -> (its command, what it does in a line)
-PREDICTORS = {
-    "paleo": (f"{_HERE}.predict_paleo:paleo", "Layer by layer from FLOPs and bytes (Qi et al., ICLR 2017)."),
-    "scaling": (f"{_HERE}.predict_path:command", "Any worker count from a measured bundle, by every model."),
-    "collective": (f"{_HERE}.predict:collective", "All-reduce time by algorithm from latency, bandwidth."),
-    "optimus": (f"{_HERE}.predict:optimus", "Speed by workers, servers; time to a loss (EuroSys 2018)."),
-    "roofline": (f"{_HERE}.predict:roofline", "Lower bound on the time of a piece of work on a device."),
-}
+PREDICTORS: Registry[Verb] = Registry(
+    "scalecurve.predictors",
+    "model",
+    Verb,
+    {
+        "paleo": Verb(f"{_HERE}.predict_paleo:paleo", "Layer by layer from FLOPs and bytes (Qi et al., ICLR 2017)."),
+        "scaling": Verb(f"{_HERE}.predict_path", "Any worker count from a measured bundle, by every model."),
+        "collective": Verb(f"{_HERE}.predict:collective", "All-reduce time by algorithm from latency, bandwidth."),
+        "optimus": Verb(f"{_HERE}.predict:optimus", "Speed by workers, servers; time to a loss (EuroSys 2018)."),
+        "roofline": Verb(f"{_HERE}.predict:roofline", "Lower bound on the time of a piece of work on a device."),
+    },
+)
 PATH_COMMAND = ""  # name of the command for an argument that names no model: a path
 
 
@@ -38,16 +43,16 @@ class PredictGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(PREDICTORS)
+        return list(PREDICTORS.names())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        reference, _ = PREDICTORS.get("scaling" if cmd_name == PATH_COMMAND else cmd_name, (None, ""))
-        command: click.Command | None = load(reference) if reference else None
-        return command
+        name = cmd_name or "scaling"
+        predictor = PREDICTORS.loadable().get(name)
+        return predictor.command() if predictor else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Models"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in PREDICTORS.items()])
+            formatter.write_dl([(name, predictor.help) for name, predictor in PREDICTORS.loadable().items()])
 
 
 @click.group("predict", cls=PredictGroup, subcommand_metavar="EXPERIMENT|BUNDLE|POINTS.csv|MODEL [OPTIONS]")

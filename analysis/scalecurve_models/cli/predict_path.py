@@ -128,7 +128,8 @@ def command(
     requests a prediction at its count and nodes. Each count is predicted with an interval, or refused with the reason.
     """
     if not path.exists():
-        fail(f"{path}: no such experiment, bundle, points file or model (models: {', '.join(PREDICTORS)})", EXIT_INPUT)
+        models = ", ".join(PREDICTORS.names())
+        fail(f"{path}: no such experiment, bundle, points file or model (models: {models})", EXIT_INPUT)
 
     counts = integers(workers, "--workers")
     projection.check(path, other=bool(device or net or precision or hold_out or suggest))

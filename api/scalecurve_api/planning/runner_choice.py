@@ -13,10 +13,8 @@ from scalecurve_api.planning.axes import resolve
 from scalecurve_api.problem import Violation, unsupported
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import ExperimentSpec
-from scalecurve_api.spec.job_kinds import JobKind, Runner
+from scalecurve_api.spec.job_kinds import DEFAULT_RUNNER, JobKind, Runner
 from scalecurve_api.spec.trial import Point
-
-_TENSORFLOW = "tensorflow"
 
 
 @dataclass(frozen=True)
@@ -73,21 +71,16 @@ def misfits(workload: Workload, job: JobKind) -> Iterator[Violation]:
 
 def _preferred(spec: ExperimentSpec, workloads: Sequence[Workload], one_pod: bool) -> Iterator[tuple[Runner, str]]:
     if one_pod:
-        yield Runner.job, "every point is one pod"
-    yield Runner.job_set, "carries every program"
-    if spec.queue is None:
-        yield Runner.train_job, "Kubeflow Trainer is installed"
-    older = (
-        (Runner.mpi_job, any(workload.needs_mpirun for workload in workloads), "starts ranks with mpirun"),
-        (Runner.tf_job, all(workload.program == _TENSORFLOW for workload in workloads), "made for TensorFlow"),
-        (Runner.pytorch_job, all(workload.program != _TENSORFLOW for workload in workloads), "starts torchrun"),
-    )
-    # Kueue has left the two of training-operator out of its defaults: a job that it does not know waits for ever.
-    late = [(runner, why) for runner, fits, why in older if fits and spec.queue and not runner.job_kind.uses_mpirun]
-    yield from ((runner, why) for runner, fits, why in older if fits and (runner, why) not in late)
+        yield DEFAULT_RUNNER, "every point is one pod"
+    kinds = ((runner, runner.job_kind.preference) for runner in Runner)
+    fitting = [(runner, why) for runner, why in kinds if why is not None and why.fits(workloads)]
+    fitting.sort(key=lambda kind: kind[1].order)
+    queued = spec.queue is not None
+    yield from ((runner, why.reason) for runner, why in fitting if not queued or why.in_a_queue)
     if not one_pod:
-        yield Runner.job, "every cluster has it"
-    yield from late
+        yield DEFAULT_RUNNER, "every cluster has it"
+    # A job that Kueue does not know waits for ever; it has left the two of training-operator out of its defaults.
+    yield from ((runner, why.reason) for runner, why in fitting if queued and why.in_a_queue is False)
 
 
 def _workloads(spec: ExperimentSpec, points: Iterable[Point]) -> tuple[list[Workload], bool]:

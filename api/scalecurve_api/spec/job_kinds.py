@@ -5,14 +5,31 @@ Adding one: its facts here, or by an entry point in the group ``scalecurve.job_k
 index) follows from the facts.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scalecurve_api.programs.workload import Workload
 from scalecurve_api.registry import Registry
 
 _REPLICA_INDEX = "training.kubeflow.org/replica-index"
 _REPLICA_TYPE = "training.kubeflow.org/replica-type"
 _TRAINING_OPERATOR = "the Kubeflow training operator 1.x"
+_TENSORFLOW = "tensorflow"
+
+
+def _carries_every_program(workloads: Sequence[Workload]) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Preference:
+    """When ``runner: auto`` takes a kind of job; kinds of equal ``order`` stand in that of their registration."""
+
+    reason: str
+    order: int  # 1 carries every program, 2 is a platform's own, 3 is made for some programs
+    fits: Callable[[Sequence[Workload]], bool] = _carries_every_program
+    in_a_queue: bool | None = True  # whether Kueue admits it by default; None: it is never queued
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,7 @@ class JobKind:
     child_jobs: tuple[str, ...] = ()  # what follows the job's name in those of batch/v1 Jobs that it makes
     has_parameter_servers: bool = False
     may_restart: bool = False  # what it is made of, and not we, decides whether pods that fail start again
+    preference: Preference | None = None  # without one, it is taken only where spec.runner names it
 
 
 _BUILT_IN = {
@@ -47,6 +65,9 @@ _BUILT_IN = {
         uses_mpirun=True,
         only_mpirun=True,
         child_jobs=("-launcher",),
+        preference=Preference(
+            "starts ranks with mpirun", 3, lambda workloads: any(workload.needs_mpirun for workload in workloads)
+        ),
     ),
     "PyTorchJob": JobKind(
         "kubeflow.org",
@@ -58,6 +79,12 @@ _BUILT_IN = {
         # Its RANK counts pods, not ranks.
         index_variables=("PET_NODE_RANK", "RANK"),
         containers=("pytorch",),
+        preference=Preference(
+            "starts torchrun",
+            3,
+            lambda workloads: all(workload.requires != _TENSORFLOW for workload in workloads),
+            in_a_queue=False,
+        ),
     ),
     "TFJob": JobKind(
         "kubeflow.org",
@@ -67,6 +94,12 @@ _BUILT_IN = {
         index_labels=(_REPLICA_INDEX,),
         containers=("tensorflow",),
         has_parameter_servers=True,
+        preference=Preference(
+            "made for TensorFlow",
+            3,
+            lambda workloads: all(workload.requires == _TENSORFLOW for workload in workloads),
+            in_a_queue=False,
+        ),
     ),
     "Job": JobKind(
         "batch",
@@ -86,6 +119,7 @@ _BUILT_IN = {
         uses_mpirun=True,
         child_jobs=("-w-0", "-lead-0", "-ps-0"),
         has_parameter_servers=True,
+        preference=Preference("carries every program", 1),
     ),
     "TrainJob": JobKind(
         "trainer.kubeflow.org",
@@ -97,6 +131,7 @@ _BUILT_IN = {
         containers=("node",),
         child_jobs=("-node-0",),
         may_restart=True,
+        preference=Preference("Kubeflow Trainer is installed", 2, in_a_queue=None),
     ),
 }
 _JOB_KINDS = Registry("scalecurve.job_kinds", "runner", JobKind, _BUILT_IN).loadable()

@@ -1,1 +1,1 @@
-"""A program, a model, a plot, a format, a check and a job kind that ScaleCurve finds by entry points."""
+"""What ScaleCurve finds by entry points: a program, a model, a plot, a format, checks, a job kind and a predictor."""

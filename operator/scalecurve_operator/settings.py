@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic.alias_generators import to_camel
 
+from scalecurve_api.programs.workload import PROGRAMS
 from scalecurve_api.spec.pod_options import PodOptions
 from scalecurve_kube import object_store
 
@@ -17,9 +18,9 @@ UNLISTED = ""
 """Stands for all pools that the settings do not list: together they have one slot."""
 _WORKER = "ghcr.io/scalecurve/worker"
 _DEFAULT_IMAGES = {
-    **dict.fromkeys(("torch", "allreduce", "collectives", "custom"), f"{_WORKER}-torch:latest"),
-    "tensorflow": f"{_WORKER}-tensorflow:latest",
-    "horovod": f"{_WORKER}-horovod:latest",
+    name: f"{_WORKER}-{program.worker_image}:latest"
+    for name, program in PROGRAMS.loadable().items()
+    if program.worker_image
 }
 _DAY_S = 86_400.0
 _LIMITS = {

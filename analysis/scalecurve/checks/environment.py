@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.doubts import NOT_CHECKED
 from scalecurve.render.table import Column, Table, experiment_column, table_of
-from scalecurve_api.programs.imported import UNKNOWN_MODEL, ImportedWorkload
+from scalecurve_api.programs.imported import UNKNOWN_MODEL
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import InvalidReason
 from scalecurve_api.text import count as counted
@@ -116,11 +116,11 @@ def _imported(record: TrialRecord) -> Iterator[tuple[str, str]]:
     workload = record.trial.workload
     yield "origin", NOT_CHECKED
     yield "source", record.source or "not stated"
-    if not isinstance(workload, ImportedWorkload):
+    if workload.runs:
         yield from _workload(record)
     else:
         yield from (("model", workload.model),) if workload.model != UNKNOWN_MODEL else ()
-        yield from ((name, spell_value(value)) for name, value in workload.parameters.items())
+        yield from ((name, spell_value(value)) for name, value in workload.own_values.items())
 
 
 def _checks(bundle: Bundle) -> dict[str, tuple[int, int, int, str]]:

@@ -27,7 +27,6 @@ from collections.abc import Iterator
 
 from scalecurve_api.problem import forbidden
 from scalecurve_api.programs.data import DataSource, TrainingData
-from scalecurve_api.programs.training import TrainingWorkload
 
 _PATH = ("spec", "workload", "data", "path")
 _VALIDATION = ("spec", "workload", "data", "validation")
@@ -35,14 +34,14 @@ _VALIDATION = ("spec", "workload", "data", "validation")
 
 def folder_problems(experiment: ScalingExperiment) -> Iterator[Problem]:
     """What is wrong with the folder of source image-folder; nothing where it is on another machine, or an axis."""
-    workload = experiment.spec.workload
-    if not isinstance(workload, TrainingWorkload) or workload.data.source is not DataSource.image_folder:
+    data = experiment.spec.workload.data
+    if not isinstance(data, TrainingData) or data.source is not DataSource.image_folder:
         return
-    if workload.data.path is None or any(axis.startswith("data.") for axis in experiment.spec.matrix or {}):
+    if data.path is None or any(axis.startswith("data.") for axis in experiment.spec.matrix or {}):
         return
-    folder = Path(workload.data.path).expanduser()
+    folder = Path(data.path).expanduser()
     if folder.is_dir():
-        yield from _problems(folder, workload.data)
+        yield from _problems(folder, data)
 
 
 def _problems(folder: Path, data: TrainingData) -> Iterator[Problem]:

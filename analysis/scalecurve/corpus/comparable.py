@@ -18,9 +18,6 @@ from scalecurve.curves.results import ScalingResult
 from scalecurve.hardware.names import folded
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
-from scalecurve_api.programs.mesh_rules import sequence_length
-from scalecurve_api.programs.training import TrainingWorkload
-from scalecurve_api.programs.workload import Workload
 from scalecurve_api.text import count
 
 BATCH_FACTOR = 2.0
@@ -188,13 +185,8 @@ def _own(
         bundle, series, point.workers, point.nodes, devices.pop(), model or str(workload.model or ""),
         record.precision,
         point.global_batch / point.workers if point.global_batch else None, rates,
-        record.parameters, tokens_in_sequence(workload) if unit == "tokens" else None, mfu,
+        record.parameters, workload.tokens_per_sample if unit == "tokens" else None, mfu,
     )  # fmt: skip
-
-
-def tokens_in_sequence(workload: Workload) -> int | None:
-    """Tokens of one sequence of a built-in language model; None of a program of the user's."""
-    return sequence_length(workload) if isinstance(workload, TrainingWorkload) else None
 
 
 def _apart(measured: OwnPoint, point: PublishedPoint) -> list[str]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from scalecurve.bundle.measurement import MeasuredPoint
 from scalecurve.render import formatting
-from scalecurve_api.programs.custom import CustomWorkload, WorkVariation
+from scalecurve_api.programs.custom import WorkVariation
 from scalecurve_api.record.checks.training import LEAST_FILLED, UNTIMED_SHARE
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
@@ -36,7 +36,7 @@ class OtherWork(NamedTuple):
     detail: str
 
 
-_DECLARED = {
+_DECLARED: dict[str, set[InvalidReason]] = {
     WorkVariation.pruning: {InvalidReason.different_parameters, InvalidReason.different_flops},
     WorkVariation.curriculum: {InvalidReason.different_inputs, InvalidReason.different_flops},
     WorkVariation.token_batches: {InvalidReason.different_inputs, InvalidReason.different_flops},
@@ -68,8 +68,7 @@ def declared(measured: MeasuredPoint, other: OtherWork) -> bool:
     """Whether the experiment declares that this varies on purpose."""
     workloads = [record.trial.workload for record in measured.timed]
     return bool(workloads) and all(
-        isinstance(each, CustomWorkload) and any(other.reason in _DECLARED[why] for why in each.work_varies)
-        for each in workloads
+        any(other.reason in _DECLARED[why] for why in workload.declared_variations) for workload in workloads
     )
 
 

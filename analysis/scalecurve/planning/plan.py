@@ -20,7 +20,6 @@ from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.plan import Plan, make_plan
 from scalecurve_api.planning.precision import LEAST
 from scalecurve_api.planning.runner_choice import choices
-from scalecurve_api.programs.collectives import Microbenchmark
 from scalecurve_api.programs.horovod import TorchTraining
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
@@ -166,7 +165,7 @@ def _carriers(experiment: ScalingExperiment, plan: Plan) -> str:
 
 def _power(experiment: ScalingExperiment, earlier: Bundle | None) -> tuple[str, ...]:
     """The smallest change of throughput that so many repetitions show, by turns in one session."""
-    if isinstance(experiment.spec.workload, Microbenchmark):
+    if experiment.spec.workload.calls() is not None:
         return ()
     repetitions = experiment.spec.measure.repetitions
     if repetitions == 1:
@@ -215,12 +214,8 @@ def _ladder(experiment: ScalingExperiment) -> Iterator[str]:
 def steps_of(trial: TrialSpec) -> int:
     """Steps of a trial with the shortest warm-up: timed windows, and as many without communication."""
     measure = trial.measure
-    if isinstance(trial.workload, Microbenchmark):
-        sizes = trial.workload.sizes
-        messages, size = 0, sizes.min_bytes
-        while size <= sizes.max_bytes:
-            messages, size = messages + 1, size * sizes.factor
-        return trial.workload.kinds * messages * 2 * (sizes.iterations + sizes.warmup)
+    if (calls := trial.workload.calls()) is not None:
+        return calls
     timed = measure.windows * measure.steps_per_window
     splits = measure.exposed_communication and isinstance(trial.workload, TorchTraining)
     return measure.warmup_steps + timed * (2 if splits else 1)

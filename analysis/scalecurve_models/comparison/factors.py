@@ -13,7 +13,6 @@ import numpy as np
 from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import Column, Table, columns_of, table_of
 from scalecurve.statistics.spread import student_quantile
-from scalecurve_api.programs.imported import ImportedWorkload
 from scalecurve_api.text import count, few, spell_value
 from scalecurve_models.fitting.least_squares import EXACT, LEVEL, SAME, Array
 from scalecurve_models.fitting.observations import ObservedPoint, ObservedSeries, observed_series
@@ -111,8 +110,8 @@ def _levels(bundle: Bundle, series: ObservedSeries) -> dict[str, str]:
     for record in records[:1]:
         workload = record.trial.workload
         levels["model"] = workload.model
-        if isinstance(workload, ImportedWorkload):
-            levels |= {name: spell_value(value) for name, value in workload.parameters.items()}
+        if record.imported:
+            levels |= {name: spell_value(value) for name, value in workload.own_values.items()}
     levels |= {
         name.removeprefix("parameters."): spell_value(value) for name, value in series.points[0].point.axes.items()
     }

@@ -10,7 +10,6 @@ from statistics import median
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import Cell, Column, Table, columns_of
-from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import Updates
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.fitting.least_squares import FitError
@@ -66,8 +65,8 @@ def served_programs(bundle: Bundle, learning: LearningFit) -> tuple[ServedProgra
     groups: dict[tuple[object, ...], list[tuple[ObservedSeries, int]]] = {}
     for series in observed_series(bundle):
         workload = workloads[series.name]
-        if isinstance(workload, TorchWorkload) and workload.served and series.has_steps:
-            options = workload.parameter_server
+        options = workload.parameter_servers
+        if options is not None and series.has_steps:
             others = tuple((name, str(value)) for name, value in series.axes if name != SERVERS)
             key = (series.mode, options.updates, *others)
             groups.setdefault(key, []).append((series, options.servers))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from scalecurve.hardware.names import known_as, unknown
 from scalecurve_api.programs.model_catalog import MODELS
-from scalecurve_api.programs.training import TrainingWorkload
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.registry import RegistryError, load
 from scalecurve_models.networks.graph import Network
@@ -68,11 +67,6 @@ def network_of(workload: Workload) -> Network:
         raise NetworkError(f"workload.data.shape: {network.name} expects [channels, height, width], got {list(shape)}")
     channels, height, width = shape
     return network.with_input((height, width, channels))
-
-
-def images_per_sample(workload: Workload) -> int:
-    """Images that a step computes for each sample that it counts: ``data.instances`` of augmented copies."""
-    return workload.data.instances if isinstance(workload, TrainingWorkload) else 1
 
 
 def find_network(reference: str, input_shape: Shape | None = None) -> Network:

@@ -58,7 +58,7 @@ def choose(options: Sequence[RunnerChoice], installed: Collection[Runner]) -> Ru
 
 def misfits(workload: Workload, job: JobKind) -> Iterator[Violation]:
     """Report why a kind of job cannot carry the workload, and which can."""
-    if workload.needs_parameter_servers and not job.has_parameter_servers:
+    if workload.roles and not job.has_parameter_servers:
         yield unsupported("with parameter servers", _runners(has_parameter_servers=True))
     if workload.needs_mpirun and not job.uses_mpirun:
         yield unsupported("with ranks that mpirun starts", _runners(uses_mpirun=True))

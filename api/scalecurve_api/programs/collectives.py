@@ -12,6 +12,7 @@ from pydantic import Field
 from scalecurve_api.model import Count, Described, Real, Whole
 from scalecurve_api.problem import Problem, expected, expected_once, one_of, only_with, unsupported
 from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Workload
 
@@ -89,6 +90,9 @@ class Microbenchmark(Workload):
 
     built_in: ClassVar[bool] = True
     requires: ClassVar[str] = "torch"
+    runs_over_mpi: ClassVar[str]
+    """``runs`` where MPI itself carries the messages, from host memory, and torch is not needed."""
+    worker_image: ClassVar[str] = "torch"
     takes_batch: ClassVar[bool] = False
     counts_samples: ClassVar[bool] = False
 
@@ -104,11 +108,27 @@ class Microbenchmark(Workload):
 
     @property
     def resolved_launcher(self) -> Launcher:
-        return self.launcher or (Launcher.mpirun if self.over_mpi else Launcher.torchrun)
+        return self.launcher or (Launcher.mpirun if self.host_only else Launcher.torchrun)
 
     @property
-    def over_mpi(self) -> bool:
+    def host_only(self) -> bool:
         return self.backend is Backend.mpi
+
+    @property
+    def entry(self) -> tuple[str, str]:
+        return (self.runs_over_mpi, "mpi4py") if self.host_only else super().entry
+
+    def not_installed(self) -> str | None:
+        if not self.host_only:
+            return super().not_installed()
+        return None if is_installed("mpi4py") else lacking("backend", "mpi", "mpi4py")
+
+    def calls(self) -> int:
+        sizes = self.sizes
+        messages, size = 0, sizes.min_bytes
+        while size <= sizes.max_bytes:
+            messages, size = messages + 1, size * sizes.factor
+        return self.kinds * messages * 2 * (sizes.iterations + sizes.warmup)
 
     def carrier(self, on_gpu: bool) -> str:
         return resolved_backend(self.backend, on_gpu).value
@@ -121,7 +141,7 @@ class Microbenchmark(Workload):
         yield from super().problems(workers, nodes)
         if self.sizes.max_bytes < self.sizes.min_bytes:
             yield self.problem("sizes.maxBytes", expected(f"at least minBytes, {self.sizes.min_bytes}"))
-        if self.over_mpi:
+        if self.host_only:
             yield from self._mpi_problems()
 
     def _mpi_problems(self) -> Iterator[Problem]:
@@ -140,6 +160,7 @@ class AllReduceWorkload(Microbenchmark):
     """All-reduces of many sizes by NCCL, gloo or MPI."""
 
     runs: ClassVar[str] = "scalecurve_worker.collectives.torch_library:run"
+    runs_over_mpi: ClassVar[str] = "scalecurve_worker.collectives.mpi_library:run"
 
     program: Literal["allreduce"]
     all_reduce: AllReduce = AllReduce.auto
@@ -159,6 +180,7 @@ class CollectivesWorkload(Microbenchmark):
     """Collectives of many sizes by NCCL, gloo or MPI."""
 
     runs: ClassVar[str] = "scalecurve_worker.collectives.torch_library:run_collectives"
+    runs_over_mpi: ClassVar[str] = "scalecurve_worker.collectives.mpi_library:run_collectives"
 
     program: Literal["collectives"]
     collectives: Annotated[list[Collective], Field(min_length=1, max_length=len(Collective))] = list(Collective)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from math import lcm
 from typing import Annotated, ClassVar, Literal
@@ -12,7 +12,7 @@ from pydantic import Field, StrictBool, StringConstraints
 
 from scalecurve_api.contract import INSTRUMENT_ENV, WORKING_DIR_ENV
 from scalecurve_api.model import Scalar, Whole
-from scalecurve_api.problem import NOTHING, Problem, required, unsupported
+from scalecurve_api.problem import NOTHING, Path, Problem, required, unsupported
 from scalecurve_api.programs.log_format import KnownLog, LogFormat
 from scalecurve_api.programs.parallelism import Parallelism
 from scalecurve_api.programs.workload import DeviceType, Launcher, Text, Workload
@@ -41,6 +41,7 @@ class WorkVariation(StrEnum):
 class CustomWorkload(Workload):
     """The user's own command, which the SDK times."""
 
+    worker_image: ClassVar[str] = "torch"
     counts_samples: ClassVar[bool] = False
     traceable: ClassVar[bool] = True
 
@@ -75,9 +76,37 @@ class CustomWorkload(Workload):
     """Workers in each dimension of parallelism, for the command's own {tensor}, {pipeline} and so on."""
 
     @property
-    def words(self) -> list[str]:
-        """All that is started: the command with its args."""
-        return [*self.command, *self.args]
+    def command_fields(self) -> Mapping[str, Sequence[str]]:
+        return {"command": self.command, "args": self.args}
+
+    def texts(self) -> Iterator[tuple[Path, str]]:
+        for field, words in self.command_fields.items():
+            yield from (((field, index), word) for index, word in enumerate(words))
+        yield from ((("env", name), text) for name, text in self.env.items())
+        if self.working_dir:
+            yield ("workingDir",), self.working_dir
+        if self.log is not None and isinstance(self.log.tokens_per_sample, str):
+            yield ("log", "tokensPerSample"), self.log.tokens_per_sample
+
+    @property
+    def own_values(self) -> Mapping[str, Scalar]:
+        return self.parameters
+
+    @property
+    def exchange_every(self) -> int | None:
+        return self.sync_every
+
+    @property
+    def declares_same_data(self) -> bool:
+        return self.same_data
+
+    @property
+    def declared_variations(self) -> Sequence[str]:
+        return self.work_varies
+
+    @property
+    def batch_divisor(self) -> str:
+        return f"parts of {{batchPerWorker/{self.gradient_accumulation}}}"
 
     @property
     def gradient_accumulation(self) -> int:
@@ -93,7 +122,6 @@ class CustomWorkload(Workload):
 
     @property
     def is_handed_batch(self) -> bool:
-        """Whether a placeholder hands the command its batch."""
         texts = " ".join([*self.words, *self.env.values()])
         return any(f"{{{name}" in texts for name in ("batchPerWorker", "globalBatch"))
 

@@ -88,6 +88,11 @@ class Data(Described):
         """Shape of one sample, (channels, height, width) for an image; None where the model decides."""
         return tuple(self.shape) if self.shape is not None else _OWN_SHAPE.get(self.source)
 
+    @property
+    def images_per_sample(self) -> int:
+        """Images that a step computes for each sample that it counts."""
+        return 1
+
 
 class TrainingData(Data):
     """Where samples come from, their shape, and how training images are augmented."""
@@ -114,6 +119,10 @@ class TrainingData(Data):
     """Source tokens, Parquet: the column of token numbers; by default the only one that holds integers."""
     loader_workers: Whole | None = Field(default=None, ge=0, le=256)
     """Processes of each worker that read ahead; by default up to 8 for image-folder, none for tokens."""
+
+    @property
+    def images_per_sample(self) -> int:
+        return self.instances
 
     @property
     def augments(self) -> list[str]:

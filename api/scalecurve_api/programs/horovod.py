@@ -1,6 +1,8 @@
 """``program: horovod``: the models of program torch, spread by Horovod 0.28.1 over ranks that mpirun started."""
 
+import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -20,6 +22,17 @@ TAPE = "DistributedGradientTape"  # the same of program tensorflow with strategy
 
 MISSING = "Horovod is not installed here; `make horovod` builds it"
 PART_MISSING = "Horovod is installed here without its part for {}; `make horovod` builds it"
+
+
+def horovod_not_installed(field: str, framework: str) -> str | None:
+    """Say that this Python lacks Horovod, or its part for the framework; importing that would import the framework."""
+    spec = importlib.util.find_spec("horovod")
+    if spec is None or spec.origin is None:
+        return f"spec.workload.{field}: {MISSING}"
+    if not any((Path(spec.origin).parent / framework).glob("mpi_lib*.so")):
+        return f"spec.workload.{field}: {PART_MISSING.format(framework)}"
+    return None
+
 
 MPI_BACKENDS = Literal[Backend.auto, Backend.nccl, Backend.mpi]
 """Horovod 0.28.1 crashes when gloo sums and MPI has started the ranks."""
@@ -44,7 +57,7 @@ class HorovodWorkload(TrainingWorkload):
     model_framework: ClassVar[Framework] = "torch"
     traceable: ClassVar[bool] = True
     resolved_launcher: ClassVar[Launcher] = Launcher.mpirun
-    over_horovod: ClassVar[bool] = True
+    worker_image: ClassVar[str] = "horovod"
     batch_norm: ClassVar[BatchNormMode] = BatchNormMode.local
 
     program: Literal["horovod"]
@@ -61,6 +74,9 @@ class HorovodWorkload(TrainingWorkload):
     @property
     def gradient_accumulation(self) -> int:
         return self.options.gradient_accumulation
+
+    def not_installed(self) -> str | None:
+        return horovod_not_installed("program", self.requires) or super().not_installed()
 
     def carrier(self, on_gpu: bool) -> str:
         return resolved_backend(self.backend, on_gpu, on_cpu=Backend.mpi).value

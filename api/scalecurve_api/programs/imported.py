@@ -1,6 +1,6 @@
 """The workload behind numbers from elsewhere: what their source states of the program, and that it cannot be run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -21,6 +21,10 @@ class ImportedWorkload(Workload):
     model: str = Field(default=UNKNOWN_MODEL, min_length=1, max_length=100, description="Name of the model.")
     parameters: dict[str, Scalar] = {}
     """What else the source states, such as device and network; each may be an axis."""
+
+    @property
+    def own_values(self) -> Mapping[str, Scalar]:
+        return self.parameters
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield self.problem("program", expected("a program that can run; imported numbers were measured elsewhere"))

@@ -9,7 +9,6 @@ large, 8 x 1,024 tokens, bf16: 33.4 GiB under DDP and 19.7 GiB under FSDP on 4 G
 
 from dataclasses import dataclass
 
-from scalecurve_api.programs.mesh_rules import sequence_length
 from scalecurve_api.programs.model_catalog import MODELS
 from scalecurve_api.programs.parallelism import Degrees, PipelineSchedule
 from scalecurve_api.programs.torch import DEEPSPEED, TorchWorkload
@@ -142,7 +141,7 @@ def _activations(
     """Of the fullest worker: a pipeline's first stage has as many micro-batches in flight as there are stages."""
     made = degrees or Degrees()
     parts = _parts(workload, degrees)
-    tokens = sequence_length(workload) * batch / parts / made.context / made.tensor
+    tokens = workload.tokens_per_sample * batch / parts / made.context / made.tensor
     size = 2 if workload.precision is Precision.bf16 else FP32
     gathered = workload.resolved_strategy is Strategy.fsdp or made.data * made.context > 1
     residual = size if gathered else FP32

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scalecurve_api.problem import Violation, expected, forbidden, unsupported
-from scalecurve_api.programs.model_catalog import MODELS, reads_tokens
+from scalecurve_api.programs.model_catalog import reads_tokens
 from scalecurve_api.programs.parallelism import Degrees, Dimension, Parallelism
 from scalecurve_api.programs.torch_options import TorchOptions
 from scalecurve_api.programs.training import TrainingWorkload
@@ -25,14 +25,6 @@ def mesh_problems(
         yield from _not_a_transformer(workload, degrees)
         return
     yield from _divides(workload, shape, layout, degrees)
-
-
-def sequence_length(workload: TrainingWorkload) -> int:
-    """Tokens of one sequence of a language model."""
-    data = workload.data
-    if data.sequence_length is not None:
-        return data.sequence_length
-    return data.shape[0] if data.shape else MODELS.get(workload.model).shape[0]
 
 
 def _options(workload: TrainingWorkload, options: TorchOptions, degrees: Degrees) -> Iterator[tuple[str, Violation]]:
@@ -57,7 +49,7 @@ def _not_a_transformer(workload: TrainingWorkload, degrees: Degrees) -> Iterator
 def _divides(
     workload: TrainingWorkload, shape: TransformerShape, layout: Parallelism, degrees: Degrees
 ) -> Iterator[tuple[str, Violation]]:
-    model, tensor, length = workload.model, degrees.tensor, sequence_length(workload)
+    model, tensor, length = workload.model, degrees.tensor, workload.tokens_per_sample
     for number, name in (
         (shape.heads, "heads"),
         (shape.kv_heads, "key and value heads"),

@@ -11,7 +11,8 @@ from scalecurve_api.problem import Problem, forbidden, only_with, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.collectives import resolved_backend
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.horovod import HALF_HOOKS, MPI_BACKENDS, TAPE
+from scalecurve_api.programs.horovod import HALF_HOOKS, MPI_BACKENDS, TAPE, horovod_not_installed
+from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.labels import Pictures, TrainingLabels
 from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.torch_options import BatchNormMode, CommHook, ServerCount
@@ -74,6 +75,7 @@ class TensorFlowWorkload(TrainingWorkload):
 
     runs: ClassVar[str] = "scalecurve_worker.tensorflow.program:run"
     requires: ClassVar[str] = "tensorflow"
+    worker_image: ClassVar[str] = "tensorflow"
     model_framework: ClassVar[Framework] = "tensorflow"
 
     program: Literal["tensorflow"]
@@ -97,24 +99,25 @@ class TensorFlowWorkload(TrainingWorkload):
 
     @property
     def resolved_launcher(self) -> Launcher:
-        return self.launcher or (Launcher.mpirun if self.over_horovod else Launcher.processes)
+        return self.launcher or (Launcher.mpirun if self._over_horovod else Launcher.processes)
 
     @property
-    def over_horovod(self) -> bool:
+    def _over_horovod(self) -> bool:
         return self.strategy is Strategy.horovod
+
+    def not_installed(self) -> str | None:
+        if not is_installed("tensorflow"):
+            return lacking("program", self.program, "TensorFlow")
+        return horovod_not_installed("strategy", self.requires) if self._over_horovod else None
 
     @property
     def needs_mpirun(self) -> bool:
         """TensorFlow's own processes find one another by themselves."""
-        return self.over_horovod
-
-    @property
-    def needs_parameter_servers(self) -> bool:
-        return self.strategy is Strategy.parameter_server
+        return self._over_horovod
 
     @property
     def roles(self) -> tuple[str, ...]:
-        if not self.needs_parameter_servers:
+        if self.strategy is not Strategy.parameter_server:
             return ()
         return (CHIEF, *(f"server-{index}" for index in range(self.parameter_server.servers)))
 
@@ -124,9 +127,9 @@ class TensorFlowWorkload(TrainingWorkload):
         ``ring`` is TensorFlow's own, in memory within a process and by gRPC between them. ``auto`` and ``default`` are
         NCCL where every device is a GPU.
         """
-        if self.needs_parameter_servers:
+        if self.roles:
             return GRPC
-        if self.over_horovod:
+        if self._over_horovod:
             return resolved_backend(self.backend, on_gpu, on_cpu=Backend.mpi).value
         if self.resolved_strategy is Strategy.one_device:
             return None
@@ -139,7 +142,7 @@ class TensorFlowWorkload(TrainingWorkload):
         return CLASSES[self.resolved_strategy]
 
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
-        if self.needs_parameter_servers:
+        if self.roles:
             yield Problem(ACCURACY, accuracy.wire(), forbidden("TensorFlow's parameter servers are only timed"))
         else:
             yield from super().accuracy_problems(accuracy.model_copy(update={"checkpoints": None}), workers)
@@ -149,18 +152,18 @@ class TensorFlowWorkload(TrainingWorkload):
         carrier = self.carrier(on_gpu=True) or "nothing"
         if self.backend is not Backend.auto and carrier != self.backend.value:
             yield self.problem("backend", unsupported(f"where {carrier} carries gradients", "auto"))
-        if self.launcher not in (None, Launcher.mpirun if self.over_horovod else Launcher.processes):
+        if self.launcher not in (None, Launcher.mpirun if self._over_horovod else Launcher.processes):
             violation = unsupported("with strategy horovod, whose ranks mpirun starts", "mpirun")
-            if not self.over_horovod:
+            if not self._over_horovod:
                 reason = "with program tensorflow, whose workers find each other through TF_CONFIG"
                 violation = unsupported(reason, "processes")
             yield self.problem("launcher", violation)
         yield from self._torch_alone()
-        if self.needs_parameter_servers:
+        if self.roles:
             yield from self._served_problems()
         elif self.parameter_server != ServerCount():
             yield self.problem("parameterServer", only_with("strategy parameter-server"))
-        if not self.over_horovod:
+        if not self._over_horovod:
             if self.options.comm_hook is not CommHook.none:
                 where = f"with strategy {self.resolved_strategy}, only with horovod"
                 yield self.problem("options.commHook", unsupported(where, "none"))

@@ -77,6 +77,7 @@ class TorchWorkload(TrainingWorkload):
 
     runs: ClassVar[str] = "scalecurve_worker.torch.program:run"
     requires: ClassVar[str] = "torch"
+    worker_image: ClassVar[str] = "torch"
     model_framework: ClassVar[Framework] = "torch"
     traceable: ClassVar[bool] = True
 
@@ -111,6 +112,10 @@ class TorchWorkload(TrainingWorkload):
         return self.strategy is Strategy.parameter_server
 
     @property
+    def parameter_servers(self) -> ParameterServerOptions | None:
+        return self.parameter_server if self.served else None
+
+    @property
     def gradient_accumulation(self) -> int:
         return self.options.gradient_accumulation
 
@@ -125,7 +130,6 @@ class TorchWorkload(TrainingWorkload):
         return (f"options.{TorchOptions.model_fields[field].alias}",) if field else ()
 
     def copies(self, workers: int) -> int:
-        """Copies of the model that the shards of all workers make up, where workers hold shards."""
         shard = self.options.shard
         return workers // shard if self.resolved_strategy is Strategy.fsdp and shard else 1
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from scalecurve_api.model import Described, FilePath
 from scalecurve_api.problem import Problem
 from scalecurve_api.programs.data import TrainingData
+from scalecurve_api.programs.model_catalog import MODELS
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.programs.workload import Workload
 
@@ -40,6 +41,16 @@ class TrainingWorkload(Workload):
     )
     optimizer: Optimizer = Field(default=Optimizer(), description="The update rule.")
     transfer: Transfer = Field(default=Transfer(), description="Start from trained parameters.")
+
+    @property
+    def freezes_layers(self) -> bool:
+        return self.transfer.train is Trainable.head
+
+    @property
+    def tokens_per_sample(self) -> int:
+        if self.data.sequence_length is not None:
+            return self.data.sequence_length
+        return self.data.shape[0] if self.data.shape else MODELS.get(self.model).shape[0]
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)

@@ -7,20 +7,22 @@ that names a subclass of ``Workload``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, get_origin
 
 from pydantic import Field, ModelWrapValidatorHandler, StringConstraints, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
-from scalecurve_api.model import Described
-from scalecurve_api.problem import Problem, Violation, forbidden, unsupported
+from scalecurve_api.model import Described, Scalar
+from scalecurve_api.problem import Path, Problem, Violation, forbidden, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import Data
 from scalecurve_api.programs.env_source import EnvSource, Variable
+from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.parallelism import Parallelism, layout_problems
+from scalecurve_api.programs.torch_options import ParameterServerOptions
 from scalecurve_api.registry import Registry, RegistryError
 
 # No program can be started with a NUL in its arguments or its environment.
@@ -94,6 +96,8 @@ class Workload(Described):
     """``module:function`` that carries out a trial on one rank; empty where the trial names a command."""
     requires: ClassVar[str] = ""
     """The framework that must be importable where it runs."""
+    worker_image: ClassVar[str] = ""
+    """Which of the project's worker images has all that it needs; empty where the trial or the operator names one."""
     takes_batch: ClassVar[bool] = True
     """Whether it trains on batches of the size that the experiment sets."""
     counts_samples: ClassVar[bool] = True
@@ -162,24 +166,89 @@ class Workload(Described):
         return self.launcher or Launcher.processes
 
     @property
-    def over_mpi(self) -> bool:
-        """Whether MPI itself carries the program's messages: from host memory, by ranks that mpirun started."""
+    def entry(self) -> tuple[str, str]:
+        """What runs it and what must be importable, by its settings: ``runs`` and ``requires`` unless these differ."""
+        return self.runs, self.requires
+
+    def not_installed(self) -> str | None:
+        """Name what this Python lacks to run it on this machine, and the field that needs it; None if nothing."""
+        if self.requires and not is_installed(self.requires):
+            return lacking("program", self.program, self.requires)
+        if self.resolved_launcher is Launcher.torchrun and not is_installed("torch"):
+            return lacking("launcher", "torchrun", "torch")
+        return None
+
+    @property
+    def host_only(self) -> bool:
+        """Whether it drives no GPU, even where there are some."""
         return False
 
     @property
-    def over_horovod(self) -> bool:
-        """Whether Horovod carries gradients, between ranks that mpirun started."""
+    def command_fields(self) -> Mapping[str, Sequence[str]]:
+        """The user's command by the fields that hold its words; empty for a program that is a function."""
+        return {}
+
+    @property
+    def words(self) -> list[str]:
+        """All that is started: the command with its arguments; nothing for a program that is a function."""
+        return [word for words in self.command_fields.values() for word in words]
+
+    def texts(self) -> Iterator[tuple[Path, str]]:
+        """Every text in which a placeholder stands for a value of the point, by its field."""
+        yield from ()
+
+    @property
+    def is_handed_batch(self) -> bool:
+        """Whether a placeholder hands the command its batch."""
         return False
+
+    @property
+    def own_values(self) -> Mapping[str, Scalar]:
+        """Values under names of the user's, or of the source of imported numbers."""
+        return {}
+
+    @property
+    def exchange_every(self) -> int | None:
+        """Steps from one exchange of the ranks to the next; None where they exchange in every step."""
+        return None
+
+    @property
+    def declares_same_data(self) -> bool:
+        """Whether workers read the same data on purpose."""
+        return False
+
+    @property
+    def declared_variations(self) -> Sequence[str]:
+        """Why the work of a sample varies on purpose."""
+        return ()
+
+    @property
+    def freezes_layers(self) -> bool:
+        """Whether only the last layer is trained."""
+        return False
+
+    @property
+    def tokens_per_sample(self) -> int | None:
+        """Tokens of one sequence of a language model of the catalog; None of any other program."""
+        return None
+
+    @property
+    def parameter_servers(self) -> ParameterServerOptions | None:
+        """Settings of servers that the first rank starts and reports on."""
+        return None
+
+    def calls(self) -> int | None:
+        """Count the calls that a trial makes in place of steps; None of a program with steps."""
+        return None
+
+    def copies(self, workers: int) -> int:
+        """Copies of the model that the shards of all workers make up, where workers hold shards."""
+        return 1
 
     @property
     def needs_mpirun(self) -> bool | None:
         """Whether its job must start ranks with mpirun (True) or must not (False)."""
         return True if self.resolved_launcher is Launcher.mpirun else None
-
-    @property
-    def needs_parameter_servers(self) -> bool:
-        """Whether its job must have a chief and parameter servers."""
-        return False
 
     @property
     def one_process(self) -> bool:
@@ -198,6 +267,11 @@ class Workload(Described):
     def gradient_accumulation(self) -> int:
         """Parts that the batch of each worker must divide into."""
         return 1
+
+    @property
+    def batch_divisor(self) -> str:
+        """What states ``gradient_accumulation``, for a message."""
+        return "gradientAccumulation"
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def _again(record: TrialRecord) -> Iterator[Check]:
     yield placed.oversubscribed(ranks, outcome)
     yield trained.backend(trial, ranks)
     yield trained.strategy(trial, ranks)
-    if not trial.workload.needs_parameter_servers:
+    if not trial.workload.roles:
         yield trained.replicas(trial, ranks)
     if trial.workload.built_in and trial.point.parallelism is not None:
         yield laid_out.equality(trial, ranks)

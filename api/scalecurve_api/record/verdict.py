@@ -7,7 +7,6 @@ A check is passed, not passed, or could not be made (None), and says why. A chec
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scalecurve_api.programs.collectives import Microbenchmark
 from scalecurve_api.record.checks import layout as laid_out
 from scalecurve_api.record.checks import placement as placed
 from scalecurve_api.record.checks import proof
@@ -112,7 +111,7 @@ def complete(trial: TrialSpec, ranks: Sequence[RankRecord], why: str | None = No
     if missing:
         detail = f"no record from rank {few(missing)} of {trial.point.workers}"
         return Check(name=name, passed=False, detail=f"{detail}: {why}" if why else detail)
-    if isinstance(trial.workload, Microbenchmark):
+    if trial.workload.calls() is not None:
         rows = len(ranks[0].allreduce) + len(ranks[0].collectives)
         return Check(name=name, passed=rows > 0, detail=f"{rows} message sizes measured")
     expected = trial.measure.windows

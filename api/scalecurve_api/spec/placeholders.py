@@ -23,6 +23,7 @@ from scalecurve_api.problem import (
 )
 from scalecurve_api.programs.custom import DIVIDED_BATCH, CustomWorkload
 from scalecurve_api.programs.parallelism import Degrees, Dimension
+from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_api.text import spell_value
 
@@ -104,7 +105,7 @@ def names_of(axes: Iterable[str]) -> dict[str, str]:
 
 def variables(trial: TrialSpec) -> dict[str, str]:
     """The values as variables of every rank: ``SCALECURVE_GLOBAL_BATCH``, ``SCALECURVE_PARAMETER_SEQ_LEN``."""
-    if not isinstance(trial.workload, CustomWorkload):
+    if not trial.workload.words:
         return {}
     values = values_of(trial)
     shortest = {axis: name for name, axis in names_of(_free(trial)).items()}
@@ -119,18 +120,18 @@ def variable_of(name: str, kind: str = "") -> str:
     return f"{VALUE_PREFIX}{kind}{_WORD_ENDS.sub('_', name).upper()}"
 
 
-def problems(workload: CustomWorkload, axes: Iterable[str]) -> Iterator[Problem]:
+def problems(workload: Workload, axes: Iterable[str]) -> Iterator[Problem]:
     """Placeholders that no trial has a value for, and parameters whose names are taken; ``axes`` are the matrix's."""
     taken: dict[str, str] = {}
-    for name in workload.parameters:
+    for name in workload.own_values:
         path: Path = ("spec", "workload", "parameters", name)
         if name in (BUILT_IN if workload.layout is None else (*BUILT_IN, *LAYOUT)):
             yield Problem(path, name, reserved(f"{{{name}}} is set by the experiment for each point"))
         elif (other := taken.setdefault(variable_of(name), name)) != name:
             yield Problem(path, name, expected(f"a name that differs from {other} by more than case and underscores"))
     built_in = BUILT_IN if workload.layout is None else (*_OF_LAYOUTS, *LAYOUT)
-    names = (*built_in, *names_of((*axes, *(f"{_PARAMETERS}{name}" for name in workload.parameters))))
-    for field, text in _texts(workload):
+    names = (*built_in, *names_of((*axes, *(f"{_PARAMETERS}{name}" for name in workload.own_values))))
+    for field, text in workload.texts():
         for match in _PLACEHOLDER.finditer(text):
             if (name := match["name"] or match["batch"]) and name not in names:
                 yield Problem(("spec", "workload", *field), Description(f"{{{name}}}"), _unknown(name, names))
@@ -145,20 +146,9 @@ def _unknown(name: str, names: Sequence[str]) -> Violation:
     return unknown_placeholder(name, names)
 
 
-def _texts(workload: CustomWorkload) -> Iterator[tuple[Path, str]]:
-    yield from ((("command", index), word) for index, word in enumerate(workload.command))
-    yield from ((("args", index), word) for index, word in enumerate(workload.args))
-    yield from ((("env", name), text) for name, text in workload.env.items())
-    if workload.working_dir:
-        yield ("workingDir",), workload.working_dir
-    if workload.log is not None and isinstance(workload.log.tokens_per_sample, str):
-        yield ("log", "tokensPerSample"), workload.log.tokens_per_sample
-
-
 def _free(trial: TrialSpec) -> dict[str, Scalar]:
     """Values of the point's axes and of the command's parameters, by the names of axes."""
-    parameters = trial.workload.parameters if isinstance(trial.workload, CustomWorkload) else {}
-    return {**trial.point.axes, **{f"{_PARAMETERS}{name}": value for name, value in parameters.items()}}
+    return {**trial.point.axes, **{f"{_PARAMETERS}{name}": value for name, value in trial.workload.own_values.items()}}
 
 
 def _last(axis: str) -> str:

@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from scalecurve_api.contract import HIDDEN_PREFIX
 from scalecurve_api.problem import Path
-from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec
@@ -64,15 +63,14 @@ def secrets_in(workload: Workload) -> Iterator[tuple[Path, str]]:
 
 
 def _words(workload: Workload) -> Iterator[tuple[Path, str]]:
-    if isinstance(workload, CustomWorkload):
-        yield from ((("command", index), word) for index, word in enumerate(workload.command))
-        yield from ((("args", index), word) for index, word in enumerate(workload.args))
+    for field, words in workload.command_fields.items():
+        yield from (((field, index), word) for index, word in enumerate(words))
 
 
 def without_secrets(workload: Workload, experiment: str) -> Workload:
     """The same workload with a digest in the place of each secret; ``experiment`` is the salt."""
     env = dict(workload.env)
-    words = {"command": [*workload.command], "args": [*workload.args]} if isinstance(workload, CustomWorkload) else {}
+    words = {field: [*listed] for field, listed in workload.command_fields.items()}
     for (field, place), secret in secrets_in(workload):
         if field == "env":
             env[str(place)] = env[str(place)].replace(secret, hidden(secret, experiment))

@@ -8,7 +8,6 @@ from scalecurve_api.planning.axes import AxisError, resolve
 from scalecurve_api.planning.plan import expand_points
 from scalecurve_api.planning.runner_choice import misfits
 from scalecurve_api.problem import NOTHING, Path, Problem, expected, forbidden, one_of, required, unsupported
-from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.model_catalog import MODELS, models_of
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.registry import RegistryError
@@ -55,7 +54,7 @@ def _divides(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem
         return
     if point.mode is Mode.weak:
         if batch.per_worker is not None and batch.per_worker % accumulation:
-            multiple = expected(f"a multiple of {accumulation}, {_parts(workload)}")
+            multiple = expected(f"a multiple of {accumulation}, {workload.batch_divisor}")
             yield Problem(_batch_path(point, "perWorker"), batch.per_worker, multiple)
         return
     parts = point.workers * accumulation
@@ -63,16 +62,11 @@ def _divides(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem
     if total is None or total % parts == 0:
         return
     near = one_of(sorted({max(parts, total // parts * parts), (total // parts + 1) * parts}))
-    divisor = count(point.workers, "worker") + (f" x {accumulation} {_parts(workload)}" if accumulation > 1 else "")
+    divisor = count(point.workers, "worker") + (
+        f" x {accumulation} {workload.batch_divisor}" if accumulation > 1 else ""
+    )
     multiple = expected(f"a multiple of {parts} for strong scaling to {divisor}, such as {near}")
     yield Problem(_batch_path(point, "global"), total, multiple)
-
-
-def _parts(workload: Workload) -> str:
-    """What divides the batch of a worker."""
-    if isinstance(workload, CustomWorkload):
-        return f"parts of {{batchPerWorker/{workload.gradient_accumulation}}}"
-    return "gradientAccumulation"
 
 
 def _divides_groups(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem]:
@@ -101,9 +95,8 @@ def _batch_path(point: Point, name: str) -> Path:
 def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
     data = workload.data
     yield from _model(spec, workload)
-    if isinstance(workload, CustomWorkload):
-        for problem in placeholders.problems(workload, spec.matrix):
-            yield replace(problem, path=_in_matrix(spec, problem.path))
+    for problem in placeholders.problems(workload, spec.matrix):
+        yield replace(problem, path=_in_matrix(spec, problem.path))
     if data.source.on_disk and data.path is None and workload.runs:
         path = _in_matrix(spec, ("spec", "workload", "data", "path"))
         yield Problem(path, NOTHING, required(data.source.wanted))

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 
 from scalecurve_api.problem import Description, Problem, expected
-from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.secrets import experiment_without_secrets, hidden, masked, secrets_in
 from scalecurve_api.validation.document import replace_scalars
@@ -16,7 +15,7 @@ def text_without_secrets(text: str, experiment: ScalingExperiment) -> str:
     """The YAML of an experiment with its secrets replaced, and otherwise as its author wrote it."""
     workload = experiment.spec.workload
     public = experiment_without_secrets(experiment).spec.workload
-    words = {"command": public.command, "args": public.args} if isinstance(public, CustomWorkload) else {}
+    words = public.command_fields
     secrets = sorted(secrets_in(workload), key=lambda place: -len(place[1]))
     values = {
         ("spec", "workload", *path): public.env[str(path[1])] if path[0] == "env" else words[str(path[0])][int(path[1])]

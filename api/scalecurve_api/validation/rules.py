@@ -23,7 +23,6 @@ from scalecurve_api.problem import (
     unknown,
     unsupported,
 )
-from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.pod_options import MAX_NODES, Nesting
@@ -183,7 +182,7 @@ def _measure(spec: ExperimentSpec) -> Iterator[Problem]:
     if measure.max_warmup_steps < measure.warmup_steps:
         least = expected(f"at least warmupSteps, {measure.warmup_steps}")
         yield Problem(("spec", "measure", "maxWarmupSteps"), measure.max_warmup_steps, least)
-    every = spec.workload.sync_every if isinstance(spec.workload, CustomWorkload) else None
+    every = spec.workload.exchange_every
     for name, steps in (("stepsPerWindow", measure.steps_per_window), ("warmupSteps", measure.warmup_steps)):
         if every is not None and (steps % every or not steps):
             multiple = expected(f"a multiple of {every}, workload.syncEvery")

@@ -122,7 +122,7 @@ def _uses_gpu(trial: TrialSpec, machine: Machine) -> bool:
         if workload.backend is Backend.nccl:
             raise BadInput("spec.workload.backend: got nccl; not supported on device cpu; use gloo or mpi")
         return False
-    if workload.over_mpi:
+    if workload.host_only:
         return False
     needs = {
         "spec.workload.device: gpu": workload.device is DeviceType.gpu,

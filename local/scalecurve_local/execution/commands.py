@@ -1,14 +1,11 @@
 """The command lines of a trial: torchrun, mpirun or plain processes."""
 
-import importlib.util
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scalecurve_api import contract
-from scalecurve_api.programs.custom import CustomWorkload
-from scalecurve_api.programs.horovod import MISSING, PART_MISSING
 from scalecurve_api.programs.workload import Launcher, Workload
 from scalecurve_api.spec.placeholders import filled, variables
 from scalecurve_api.spec.trial import TrialSpec
@@ -38,27 +35,14 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
     """Check that everything a plan needs is installed, before anything is started.
 
     Raises:
-        Unavailable: when mpirun, mpi4py, torch, TensorFlow or Horovod is needed and missing.
+        Unavailable: when mpirun or a library is needed and missing.
     """
     launchers = {trial.workload.resolved_launcher for trial in trials}
     if Launcher.mpirun in launchers:
         find_mpirun()
-    if any(trial.workload.over_mpi for trial in trials) and importlib.util.find_spec("mpi4py") is None:
-        raise Unavailable(
-            "spec.workload.backend: mpi needs mpi4py, which is not installed (pip install -e '.[mpi]' in the clone)"
-        )
-    required = {trial.workload.requires: trial.workload.program for trial in trials if not trial.workload.over_mpi}
-    if "tensorflow" in required and importlib.util.find_spec("tensorflow") is None:
-        raise Unavailable(
-            "spec.workload.program: tensorflow needs TensorFlow, which is not installed here "
-            "(pip install -e '.[tensorflow]' in the clone)"
-        )
-    for workload in (trial.workload for trial in trials if trial.workload.over_horovod):
-        _check_horovod(workload)
-    if ("torch" in required or Launcher.torchrun in launchers) and importlib.util.find_spec("torch") is None:
-        program = required.get("torch")
-        who = f"spec.workload.program: {program}" if program else "spec.workload.launcher: torchrun"
-        raise Unavailable(f"{who} needs torch, which is not installed here (pip install -e '.[torch]' in the clone)")
+    for trial in trials:
+        if problem := trial.workload.not_installed():
+            raise Unavailable(problem)
 
 
 def check_variables(workload: Workload, environment: Mapping[str, str]) -> None:
@@ -103,17 +87,6 @@ def commands(trial: TrialSpec, attempt: AttemptFolder, forked: bool = False) -> 
     return [Command(argv=argv, env=env, log=log)]
 
 
-def _check_horovod(workload: Workload) -> None:
-    framework = workload.requires
-    where = "spec.workload.strategy" if framework == "tensorflow" else "spec.workload.program"
-    found = importlib.util.find_spec("horovod")
-    if found is None or found.origin is None:
-        raise Unavailable(f"{where}: {MISSING}")
-    # Horovod lacks the parts it was not built with; importing one would import its framework.
-    if not any((Path(found.origin).parent / framework).glob("mpi_lib*.so")):
-        raise Unavailable(f"{where}: {PART_MISSING.format(framework)}")
-
-
 def find_mpirun() -> str:
     """The mpirun of this Python's environment, else the first on PATH.
 
@@ -128,9 +101,7 @@ def find_mpirun() -> str:
 
 
 def _program(trial: TrialSpec) -> list[str]:
-    if isinstance(trial.workload, CustomWorkload):
-        return [*_python("scalecurve_worker"), *trial.workload.words]
-    return _python("scalecurve_worker")
+    return [*_python("scalecurve_worker"), *trial.workload.words]
 
 
 def _python(module: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
@@ -86,3 +88,51 @@ def test_a_subclass_has_the_defaults_of_its_base() -> None:
     ) * 4
     assert (workload.roles, workload.processes(4), workload.gradient_accumulation) == ((), 4, 1)
     assert list(workload.problems(2, 1)) == []
+
+
+class MeshtasticWorkload(Workload):
+    """A program of another package."""
+
+    runs: ClassVar[str] = "somebody.mesh:run"
+    requires: ClassVar[str] = "no_such_library"
+
+    program: Literal["meshtastic"]
+
+
+def test_what_another_packages_program_lacks_is_named() -> None:
+    workload = MeshtasticWorkload(program="meshtastic")
+    expected = "spec.workload.program: meshtastic needs no_such_library, which is not installed here"
+    assert workload.not_installed() == expected
+    assert workload.entry == ("somebody.mesh:run", "no_such_library")
+
+
+def test_only_a_command_of_the_users_has_words_and_texts() -> None:
+    custom = CustomWorkload(program="custom", command=["a"], args=["{workers}"], env={"B": "c"}, same_data=True)
+    assert custom.words == ["a", "{workers}"]
+    assert dict(custom.texts()) == {("command", 0): "a", ("args", 0): "{workers}", ("env", "B"): "c"}
+    for name in PROGRAMS.names():
+        if name != "custom":
+            workload = Workload.model_validate({"program": name, "env": {"B": "{workers}"}})
+            assert (workload.words, list(workload.texts())) == ([], [])
+
+
+def test_servers_of_a_job_are_roles_and_those_of_rank_0_are_none() -> None:
+    of_job = Workload.model_validate({"program": "tensorflow", "strategy": "parameter-server"})
+    of_rank = Workload.model_validate({"strategy": "parameter-server", "parameterServer": {"servers": 2}})
+    assert (of_job.roles, of_job.parameter_servers) == (("chief", "server-0"), None)
+    assert not of_rank.roles
+    assert of_rank.parameter_servers is not None
+    assert of_rank.parameter_servers.servers == 2
+
+
+def test_the_core_asks_few_workloads_for_their_class() -> None:
+    """What a program needs of its surroundings it says itself; a command of the user's is known to the core."""
+    root = Path(__file__).parents[3]
+    files = [
+        path
+        for package in ("api", "worker", "operator", "local", "analysis")
+        for path in root.glob(f"{package}/**/*.py")
+    ]
+    asked = [str(path) for path in files for _ in re.findall(r"isinstance\([^()]*Workload\b", path.read_text())]
+    assert len(files) > 500
+    assert len(asked) <= 8, asked

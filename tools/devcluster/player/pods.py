@@ -112,6 +112,6 @@ class Attempt:
         if workers < int(some.environment.get(PODS_ENV) or 1):
             return False
         workload = some.trial.workload
-        led = workload.needs_mpirun or workload.needs_parameter_servers
+        led = bool(workload.needs_mpirun or workload.roles)
         led = led or some.labels.get(_OPERATOR) == "mpi-operator"
         return not led or any(pod.leads for pod in self.pods.values())

@@ -91,9 +91,25 @@ Array = npt.NDArray[Any]
 
 
 def run(trial: TrialSpec) -> None:
-    """Measure every size on this rank."""
-    workload = trial.workload_as(Microbenchmark)
-    algorithm = workload.all_reduce if isinstance(workload, AllReduceWorkload) else AllReduce.auto
+    """Measure every size of an all-reduce on this rank."""
+    workload = trial.workload_as(AllReduceWorkload)
+    algorithm, per_node = workload.all_reduce, trial.point.workers_per_node
+    mpi, session, benchmark = _begin(trial, workload, algorithm)
+    session.facts.options["allReduce"] = algorithm.value
+    check_nodes(algorithm, session, per_node)
+    benchmark.all_reduce(all_reduce_by(algorithm, mpi, per_node))
+    session.finish()
+
+
+def run_collectives(trial: TrialSpec) -> None:
+    """Measure every size of each collective on this rank."""
+    workload = trial.workload_as(CollectivesWorkload)
+    mpi, session, benchmark = _begin(trial, workload, AllReduce.auto)
+    benchmark.collectives([operation(kind, mpi) for kind in workload.collectives])
+    session.finish()
+
+
+def _begin(trial: TrialSpec, workload: Microbenchmark, algorithm: AllReduce) -> tuple[Any, Session, Benchmark]:
     elements = _elements(workload)
     ask_for(algorithm)
     mpi = load_mpi()
@@ -111,15 +127,7 @@ def run(trial: TrialSpec) -> None:
         "libraryParameters": chosen,
         "library": mpi.Get_library_version().strip("\0\n ")[:300],
     }
-    per_node = trial.point.workers_per_node
-    benchmark = Benchmark(workload.sizes, MPILibrary(mpi, trial.seed), session, elements)
-    if isinstance(workload, CollectivesWorkload):
-        benchmark.collectives([operation(kind, mpi) for kind in workload.collectives])
-    else:
-        session.facts.options["allReduce"] = algorithm.value
-        check_nodes(algorithm, session, per_node)
-        benchmark.all_reduce(all_reduce_by(algorithm, mpi, per_node))
-    session.finish()
+    return mpi, session, Benchmark(workload.sizes, MPILibrary(mpi, trial.seed), session, elements)
 
 
 class MPILibrary:

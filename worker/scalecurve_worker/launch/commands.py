@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scalecurve_api.contract import CORES_ENV, HOSTFILE_ENV, POD_INDEX_ENV, ROLE_ENV, THREADS_ENV
-from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.workload import Launcher
 from scalecurve_api.spec.placeholders import variables
 from scalecurve_api.spec.trial import TrialSpec
@@ -71,7 +70,7 @@ def commands(
     launcher = trial.workload.resolved_launcher
     if launcher is Launcher.mpirun:
         raise PodRoleError("workload.launcher: mpirun starts ranks in pods of a JobSet or MPIJob only; set spec.runner")
-    if role.hosts and role.workers == 1 and isinstance(trial.workload, CustomWorkload):
+    if role.hosts and role.workers == 1 and trial.workload.words:
         env.setdefault("TF_CONFIG", _tf_config(role))
     if launcher is Launcher.processes:
         return _processes(trial, role, {**env, **meeting})
@@ -123,8 +122,7 @@ def _mpirun(trial: TrialSpec, env: Mapping[str, str], mpirun: str) -> PodProcess
 
 
 def _program(trial: TrialSpec) -> list[str]:
-    command = trial.workload.words if isinstance(trial.workload, CustomWorkload) else []
-    return [*_python("scalecurve_worker"), *command]
+    return [*_python("scalecurve_worker"), *trial.workload.words]
 
 
 def _python(module: str) -> list[str]:

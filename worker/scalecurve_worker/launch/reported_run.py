@@ -52,8 +52,8 @@ def run_reported(command: Sequence[str]) -> int:
         CommunicatorError: another rank was lost.
     """
     trial = read_trial()
-    workload = trial.workload if trial else None
-    if trial is None or not isinstance(workload, CustomWorkload) or workload.log is None:
+    workload = trial.workload_as(CustomWorkload) if trial and trial.workload.words else None
+    if trial is None or workload is None or workload.log is None:
         raise WorkloadError(f"{TRIAL_ENV}: workload.log is not set, and workload.instrument is log")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)

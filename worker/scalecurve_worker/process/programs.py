@@ -9,8 +9,6 @@ from scalecurve_api.registry import load
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
 
-_OVER_MPI = ("scalecurve_worker.collectives.mpi_library:run", "mpi4py")
-
 
 def program(workload: Workload) -> Callable[[TrialSpec], None]:
     """The function that runs a trial of the workload's program on this rank.
@@ -18,7 +16,7 @@ def program(workload: Workload) -> Callable[[TrialSpec], None]:
     Raises:
         WorkloadError: the program is a command, or its framework is not installed.
     """
-    target, framework = _OVER_MPI if workload.over_mpi else (workload.runs, workload.requires)
+    target, framework = workload.entry
     if not target:
         raise WorkloadError(f"workload.program: {workload.program} runs a command, not a function")
     if framework and importlib.util.find_spec(framework) is None:

@@ -12,7 +12,6 @@ from typing import ClassVar, NamedTuple
 from pydantic import ConfigDict
 
 from scalecurve_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, PODS_ENV
-from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.record.journal import StepRow
 from scalecurve_api.record.proof import Proof
 from scalecurve_api.record.rank import Evaluation, RankRecord, RankTopology, WindowKind
@@ -116,7 +115,7 @@ class Session:
     def seed(self) -> int | None:
         """Of the turns of this trial, the same on every rank; None without an engine, or where steps are not alike."""
         trial = self.trial
-        periodic = trial is not None and isinstance(trial.workload, CustomWorkload) and trial.workload.sync_every
+        periodic = trial is not None and trial.workload.exchange_every
         return None if trial is None or periodic else zlib.crc32(trial.name.encode())
 
     def append(self, rows: Iterable[StepRow]) -> None:

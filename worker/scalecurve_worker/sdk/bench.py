@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.record.rank import RankRecord, Window, WindowKind
 from scalecurve_worker.process.failure import explain, note_finished, write_failure
 from scalecurve_worker.record.session import Session
@@ -258,8 +257,8 @@ class Bench:
         facts.foreign_load, facts.stolen_load, samples = self._loop.monitor.found(self.session.communicator)
         facts.own_load = self._loop.monitor.own_load()
         if self._observer is not None:
-            workload = self.session.trial.workload if self.session.trial else None
-            declared = isinstance(workload, CustomWorkload) and workload.same_data
+            trial = self.session.trial
+            declared = trial is not None and trial.workload.declares_same_data
             facts.proof = self._observer.proof(checksum if isinstance(checksum, str) else None, declared)
         self._explainer.explain(facts, self.session.communicator)
         facts.sections = self.sections.found(facts.windows, self._explainer.exposed_share)

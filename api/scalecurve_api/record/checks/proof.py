@@ -87,8 +87,8 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         return _replicas(trial.point.workers, ranks[0])
     observed = {record.topology.rank: record.proof.communication for record in ranks if record.proof}
     counts = [count for count in observed.values() if count is not None]
-    if isinstance(trial.workload, CustomWorkload) and trial.workload.sync_every is not None:
-        return _now_and_then(trial.workload.sync_every, ranks)
+    if (every := trial.workload.exchange_every) is not None:
+        return _now_and_then(every, ranks)
     silent = [rank for rank, count in observed.items() if count is not None and not count.calls]
     idle = [rank for rank, count in observed.items() if count is not None and count.timed_calls == 0]
     rare = exchange_now_and_then(ranks)

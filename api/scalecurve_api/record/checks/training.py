@@ -5,10 +5,7 @@ from collections.abc import Sequence
 from math import ceil, floor
 from statistics import mean, median, median_low
 
-from scalecurve_api.programs.custom import CustomWorkload
-from scalecurve_api.programs.torch import TorchWorkload
-from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
-from scalecurve_api.programs.training import Trainable, TrainingWorkload
+from scalecurve_api.programs.torch_options import Updates
 from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.checks.proof import drives_all, exchange_now_and_then
 from scalecurve_api.record.rank import RankRecord, WindowKind
@@ -63,9 +60,9 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         # Of a command of one's own what is not shown is unproved, and this is.
         passed = True if drives_all(trial) else None
         return Check(name=name, passed=passed, detail="one set of parameters, copied to every GPU in each step")
-    if trial.workload.needs_parameter_servers:
+    if trial.workload.roles:
         return Check(name=name, passed=None, detail="one set of parameters, on the servers")
-    if isinstance(trial.workload, CustomWorkload) and trial.workload.sync_every is not None:
+    if trial.workload.exchange_every is not None:
         return _equal_where_they_met(ranks)
     sums = {record.topology.rank: record.parameter_checksum for record in ranks}
     if any(value is None for value in sums.values()):
@@ -80,7 +77,7 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         rare = None if silent else exchange_now_and_then(ranks)
         return Check(name=name, passed=False, detail=f"{detail}; {rare}" if rare else detail)
     detail = f"parameters equal on {counted(len(ranks), 'rank')}"
-    servers = _servers_of(trial)
+    servers = trial.workload.parameter_servers
     if servers is not None and servers.updates is Updates.asynchronous:
         # Between two fetches the ranks' parameters differ, and nothing bounds by how much.
         detail += ", as fetched after the last update; no bound on what they differ by before"
@@ -102,8 +99,8 @@ def _equal_where_they_met(ranks: Sequence[RankRecord]) -> Check:
 def _shares(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
     """Ranks with shards must together hold every parameter once, or once for every copy of the model."""
     held = [record.shard_elements for record in ranks if record.shard_elements is not None]
-    workload, parameters = trial.workload, ranks[0].parameters or 0
-    copies = workload.copies(len(ranks)) if isinstance(workload, TorchWorkload) else 1
+    parameters = ranks[0].parameters or 0
+    copies = trial.workload.copies(len(ranks))
     if not held or sum(held) == copies * parameters:
         return None
     times = f"{copies} copies of the model have" if copies > 1 else "the model has"
@@ -112,7 +109,7 @@ def _shares(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
 
 def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
     """Every gradient that a rank sent must have reached every server, and their shards make up the model."""
-    options = _servers_of(trial)
+    options = trial.workload.parameter_servers
     if options is None:
         return None
     servers = ranks[0].servers
@@ -129,7 +126,7 @@ def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
 def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """Compare the checksums of what ``workload.transfer.train: head`` freezes, over time and over ranks."""
     name = InvalidReason.frozen_changed.value
-    if not isinstance(trial.workload, TrainingWorkload) or trial.workload.transfer.train is not Trainable.head:
+    if not trial.workload.freezes_layers:
         return Check(name=name, passed=True, detail="no layer was frozen")
     moments = 3 if trial.measure.accuracy is not None else 2
     first = ranks[0].frozen_checksums
@@ -155,10 +152,10 @@ def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
 def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """Samples of each window = steps x batch; an item of text counts as its tokens, the same number everywhere."""
     name = InvalidReason.wrong_samples.value
-    batch, options, layout = trial.point.batch_per_worker, _servers_of(trial), trial.point.parallelism
+    batch, options, layout = trial.point.batch_per_worker, trial.workload.parameter_servers, trial.point.parallelism
     if layout is not None:
         batch = layout.group_batch
-    if isinstance(trial.workload, CustomWorkload) and batch is not None:
+    if trial.workload.words and batch is not None:
         handed = trial.workload.is_handed_batch
         return _claimed(batch, ranks, layout.group if layout is not None else 1, handed)
     if batch is None or not trial.workload.counts_samples:
@@ -287,11 +284,6 @@ def untimed(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     without = f"; {paused_ns / 1e9:.3g} s of evaluation between steps is in no window" if paused_ns else ""
     once = f"; except {once}: held up, or rare work" if once else ""
     return Check(name=name, passed=True, detail=f"untimed steps took no more than timed ones{once}{without}")
-
-
-def _servers_of(trial: TrialSpec) -> ParameterServerOptions | None:
-    workload = trial.workload
-    return workload.parameter_server if isinstance(workload, TorchWorkload) and workload.served else None
 
 
 def finite_loss(ranks: Sequence[RankRecord]) -> Check:

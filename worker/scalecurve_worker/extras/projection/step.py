@@ -57,9 +57,9 @@ def record_step(trial: TrialSpec) -> StepProgram:
 
 def _recordable(trial: TrialSpec) -> TorchWorkload:
     """The workload as it is recorded."""
-    if not isinstance(trial.workload, TorchWorkload):
+    if trial.workload.program != "torch":
         raise WorkloadError(f"workload.program: a projection needs torch; it is {trial.workload.program}")
-    workload = trial.workload
+    workload = trial.workload_as(TorchWorkload)
     strategy = workload.resolved_strategy
     if strategy not in (Strategy.single, Strategy.ddp, Strategy.fsdp):
         raise WorkloadError(f"workload.strategy: {strategy} is not projected; expected single, ddp, fsdp")

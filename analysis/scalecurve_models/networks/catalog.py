@@ -69,6 +69,11 @@ def network_of(workload: Workload) -> Network:
     return network.with_input((height, width, channels))
 
 
+def images_per_sample(workload: Workload) -> int:
+    """Images that a step computes for each sample that it counts: ``data.instances`` of augmented copies."""
+    return workload.data.images_per_sample
+
+
 def find_network(reference: str, input_shape: Shape | None = None) -> Network:
     """A network by its shipped name, or from a file (.yaml, .yml, .json; our format or Paleo's).
 

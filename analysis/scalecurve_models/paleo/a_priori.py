@@ -11,7 +11,7 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.comparison.compare_models import CostBasis, work_of
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.networks import Network
-from scalecurve_models.networks.catalog import network_of
+from scalecurve_models.networks.catalog import images_per_sample, network_of
 from scalecurve_models.paleo.costs import costs_of
 from scalecurve_models.paleo.plus import PlusPrediction, PlusTerms, with_plus
 from scalecurve_models.paleo.scaling import Platform, Scaling, StepPrediction, predict_scaling
@@ -85,7 +85,7 @@ def _series(
     here = replace(platform, precision=trial.workload.precision.value)
     peak = replace(here, ppp_comp=1.0, ppp_comm=1.0)
     sent = costs_of(network).parameter_bytes
-    copies = trial.workload.data.images_per_sample
+    copies = images_per_sample(trial.workload)
 
     def predicted(on: Platform) -> list[tuple[StepPrediction, PlusPrediction]]:
         scaling: Scaling = "strong" if strong else "weak"

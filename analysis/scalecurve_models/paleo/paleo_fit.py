@@ -15,7 +15,7 @@ from scalecurve_models.comparison.series_models import SeriesModel
 from scalecurve_models.fitting.least_squares import FitError, Parameter, Prediction
 from scalecurve_models.fitting.observations import ObservedPoint, ObservedSeries
 from scalecurve_models.networks import Network
-from scalecurve_models.networks.catalog import network_of
+from scalecurve_models.networks.catalog import images_per_sample, network_of
 from scalecurve_models.paleo.calibration import MeasuredStep, calibrate
 from scalecurve_models.paleo.costs import costs_of
 from scalecurve_models.paleo.plus import PlusFit, fit_plus, with_plus
@@ -96,9 +96,7 @@ def paleo_models(
             raise FitError(f"{bundle.label}: uses {named}; choose one with --precision")
         platform = replace(platform, precision=precision_of(precisions.pop()))
     networks = {name: network or network_of(workload) for name, workload in workloads.items()}
-    return PaleoModels(
-        platform, networks, {name: workload.data.images_per_sample for name, workload in workloads.items()}
-    )
+    return PaleoModels(platform, networks, {name: images_per_sample(workload) for name, workload in workloads.items()})
 
 
 def _plain(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from scalecurve.curves.traces import TracedPoint
+from scalecurve_api.files import open_regular
 from scalecurve_api.record.step_trace import StepTrace
 from scalecurve_api.record.trace_kernels import NCCL_KERNELS, TraceEvent, summarize
 from scalecurve_api.record.trace_skew import calls_of, waited, with_waits
@@ -130,7 +131,7 @@ def _parsed(file: Path) -> Any:
 
 
 def _content(file: Path) -> bytes:
-    with file.open("rb") as raw:
+    with open_regular(file) as raw:
         packed = raw.peek(2)[:2] == b"\x1f\x8b"
         with gzip.GzipFile(fileobj=raw) if packed else raw as opened:
             data = opened.read(MOST_BYTES + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,12 @@ def test_a_file_that_is_no_trace_gives_one_line(tmp_path: Path, data: bytes, mes
     assert (done.exit_code, done.stdout) == (EXIT_INPUT, "")
     assert done.stderr.count("\n") == 1
     assert f"{file}: {message}" in done.stderr
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "trace.json")
+    with pytest.raises(TraceError, match="is not a regular file"):
+        read_traces([tmp_path / "trace.json"])
 
 
 def test_files_that_do_not_belong_together_are_named(tmp_path: Path) -> None:

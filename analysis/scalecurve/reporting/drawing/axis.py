@@ -1,6 +1,7 @@
 """Axes with few, meaningful ticks: worker counts on log2, round numbers on log10, message sizes."""
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Collection, Sequence
 
@@ -97,6 +98,22 @@ def mark_logarithms(axes: Axes) -> None:
             getattr(axes, f"set_{which}label")(f"{label}{_LOGARITHM}")
 
 
+def factor_power_of_ten(axes: Axes) -> None:
+    """Name a power of ten once, in the unit of the vertical axis, where ticks with it do not fit beside the axis."""
+    label, formatter = axes.get_ylabel(), axes.yaxis.get_major_formatter()
+    if not (label and isinstance(formatter, FixedFormatter) and any("×" in tick for tick in formatter.seq)):
+        return
+    places = [float(tick) for tick in axes.yaxis.get_majorticklocs()]
+    power = math.floor(math.log10(min(tick for tick in places if tick > 0)) + 1e-9)
+    ticks = [short(tick / 10.0**power) for tick in places]
+    if max(map(len, ticks)) > _FITS:
+        return
+    fixed_ticks(axes, "y", places, ticks)
+    factor = _power_of_ten(power)
+    unit = re.search(r"\(([^()]*)\)$", label)
+    axes.set_ylabel(f"{label[: unit.start()]}({factor} {unit[1]})" if unit else f"{label} ({factor})")
+
+
 def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Three to ``most`` round numbers within [low, high]: 1, 2, 5 of each decade, or fewer or more of them."""
     for steps in ((1, 2, 5), (1, 3), (1,), (1, 1.5, 2, 3, 4, 5, 6, 8)):
@@ -163,8 +180,12 @@ def short(value: float) -> str:
         return text
     mantissa, power = f"{value:.5e}".split("e")
     mantissa = mantissa.rstrip("0").rstrip(".")
-    power = f"10{str(int(power)).translate(_RAISED)}"
-    return power if mantissa == "1" else f"{mantissa}×{power}"
+    raised = _power_of_ten(int(power))
+    return raised if mantissa == "1" else f"{mantissa}×{raised}"
+
+
+def _power_of_ten(power: int) -> str:
+    return f"10{str(power).translate(_RAISED)}"
 
 
 def _decades(low: float, high: float, steps: Sequence[float]) -> list[float]:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from scalecurve.render.labels import shortened
-from scalecurve.reporting.drawing.axis import mark_logarithms
+from scalecurve.reporting.drawing.axis import factor_power_of_ten, mark_logarithms
 from scalecurve.reporting.drawing.views import form
 from scalecurve.reporting.theme import GRID
 
@@ -165,6 +165,7 @@ class Sheet:
                 fontsize=8.5,
             )
         for axes in self.figure.axes:
+            factor_power_of_ten(axes)
             mark_logarithms(axes)
         curves = tuple(self.labels) if self._marks else ()
         return Drawing(self.figure, title, caption, tuple(self._tips), tuple(self._places), curves)

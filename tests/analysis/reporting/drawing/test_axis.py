@@ -28,6 +28,24 @@ def test_every_log_axis_says_so_once() -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("Epoch", "Throughput (log scale)")
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "label", "expected", "first"),
+    [
+        (1.1e-5, 1.4e-5, "Cost per epoch (USD)", "Cost per epoch (10⁻⁵ USD)", "1.1"),
+        (2.1e10, 9e10, "Parameters", "Parameters (10¹⁰)", "2"),
+        (0.02, 0.4, "Cost per epoch (USD)", "Cost per epoch (USD)", "0.02"),
+        (1e-9, 1e-2, "Loss", "Loss", "10⁻⁹"),
+    ],
+)
+def test_a_power_of_ten_stands_in_the_unit(low: float, high: float, label: str, expected: str, first: str) -> None:
+    axes = Figure().add_subplot()
+    axis.log_axis(axes, "y", low, high, axis.short)
+    axes.set_ylabel(label)
+    axis.factor_power_of_ten(axes)
+    assert axes.get_ylabel() == expected
+    assert axes.yaxis.get_major_formatter().seq[0] == first
+
+
 def test_the_label_of_a_category_is_whole() -> None:
     assert axis.folded("reduction-to-one-device") == "reduction-to-\none-device"
     assert axis.folded("") == ""

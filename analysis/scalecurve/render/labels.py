@@ -29,15 +29,23 @@ def brief(names: Sequence[str], modes: Sequence[str]) -> dict[str, str]:
     ``modes`` are those of the names, in their order.
     """
     short, _ = shortened(names)
-    tails = {axis: axis.rpartition(".")[2] for name in names for axis, _ in _AXIS.findall(name)}
-    clear = {axis: tail for axis, tail in tails.items() if list(tails.values()).count(tail) == 1}
-    shown = {
-        name: _AXIS.sub(lambda match: f"{clear.get(match[1], match[1])}={match[2]}", short[name]) for name in names
-    }
+    terse = without_folders(short.values())
+    shown = {name: terse[short[name]] for name in names}
     if len(set(modes)) > 1:
         return shown
     mode = modes[0] if modes else ""
     return {name: text.removeprefix(mode).strip() or text for name, text in shown.items()}
+
+
+def without_folders(names: Iterable[str]) -> dict[str, str]:
+    """name -> the name with ``updates=…`` for ``parameterServer.updates=…``, where that is clear among these names.
+
+    ``optimizer.name=…`` becomes ``optimizer=…``.
+    """
+    names = list(names)
+    tails = {axis: axis.removesuffix(".name").rpartition(".")[2] for name in names for axis, _ in _AXIS.findall(name)}
+    clear = {axis: tail for axis, tail in tails.items() if list(tails.values()).count(tail) == 1}
+    return {name: _AXIS.sub(lambda match: f"{clear.get(match[1], match[1])}={match[2]}", name) for name in names}
 
 
 def usual_values(axes: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -98,20 +98,25 @@ def mark_logarithms(axes: Axes) -> None:
             getattr(axes, f"set_{which}label")(f"{label}{_LOGARITHM}")
 
 
-def factor_power_of_ten(axes: Axes) -> None:
-    """Name a power of ten once, in the unit of the vertical axis, where ticks with it do not fit beside the axis."""
-    label, formatter = axes.get_ylabel(), axes.yaxis.get_major_formatter()
-    if not (label and isinstance(formatter, FixedFormatter) and any("×" in tick for tick in formatter.seq)):
-        return
-    places = [float(tick) for tick in axes.yaxis.get_majorticklocs()]
-    power = math.floor(math.log10(min(tick for tick in places if tick > 0)) + 1e-9)
-    ticks = [short(tick / 10.0**power) for tick in places]
-    if max(map(len, ticks)) > _FITS:
-        return
-    fixed_ticks(axes, "y", places, ticks)
-    factor = _power_of_ten(power)
-    unit = re.search(r"\(([^()]*)\)$", label)
-    axes.set_ylabel(f"{label[: unit.start()]}({factor} {unit[1]})" if unit else f"{label} ({factor})")
+def factor_powers_of_ten(panels: Sequence[Axes]) -> None:
+    """Name a power of ten once, in the unit of a vertical axis, where ticks with it do not fit beside the axis.
+
+    A panel without a label has the axis of the labelled one before it.
+    """
+    power = 0
+    for axes in panels:
+        label, formatter = axes.get_ylabel(), axes.yaxis.get_major_formatter()
+        if not (isinstance(formatter, FixedFormatter) and any("×10" in tick for tick in formatter.seq)):
+            continue
+        places = [float(tick) for tick in axes.yaxis.get_majorticklocs()]
+        if label:
+            power = math.floor(math.log10(min(tick for tick in places if tick > 0)) + 1e-9)
+        ticks = [short(tick / 10.0**power) for tick in places]
+        if max(map(len, ticks)) <= _FITS:
+            fixed_ticks(axes, "y", places, ticks)
+            unit = re.search(r"\(([^()]*)\)$", label)
+            factor = f"{_power_of_ten(power)} {unit[1]}" if unit else _power_of_ten(power)
+            axes.set_ylabel(label and f"{label[: unit.start()] if unit else label + ' '}({factor})")
 
 
 def round_ticks(low: float, high: float, most: int = 6) -> list[float]:

@@ -5,15 +5,15 @@ matplotlib's object interface only (no pyplot, no global state). Layout is compu
 """
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scalecurve.render.labels import shortened
-from scalecurve.reporting.drawing.axis import factor_power_of_ten, mark_logarithms
+from scalecurve.render.labels import shortened, without_folders
+from scalecurve.reporting.drawing.axis import factor_powers_of_ten, mark_logarithms
 from scalecurve.reporting.drawing.views import form
 from scalecurve.reporting.theme import GRID
 
@@ -76,6 +76,7 @@ class Sheet:
         self._tips: list[str] = []
         self._places: list[Place | None] = []
         self._marks = 0
+        self._terse: dict[str, str] = {}
         self._legend_columns = 0
         self._legend_characters = 0
         if form().phone:
@@ -86,6 +87,8 @@ class Sheet:
         room_under = max((self._shape_under(each)[1] for each in under), default=0) * LEGEND_ROW
         if labels:
             self._legend_characters = int((LEFT + content + RIGHT - _LEGEND_MARK) / _LEGEND_CHARACTER)
+            if max(map(len, labels)) > self._legend_characters:
+                self._terse = without_folders(labels)
             folded = [self._folded(label) for label in labels]
             self._legend_columns, legend_rows = legend_shape(folded, LEFT + content + RIGHT)
         rows = -(-count // columns)
@@ -105,12 +108,21 @@ class Sheet:
     def name_panels(self, names: Sequence[str], before: Sequence[str] = (), after: Sequence[str] = ()) -> None:
         """Put the names of series over the panels, shortened together; ``before`` and ``after`` stay as they are.
 
-        A long name gets two smaller lines, and is cut where it does not fit them.
+        Where one is long, all lose the folders of their axes; a long name gets two smaller lines, and is cut where it
+        does not fit them.
         """
         short, _ = shortened(names)
+        terse = without_folders(short.values())
         room = self._width / PANEL_WIDTH if form().phone else 1.0
-        for index, (panel, name) in enumerate(zip(self.panels, names, strict=True)):
-            title = (before[index] if before else "") + short[name] + (after[index] if after else "")
+
+        def titles(text: Mapping[str, str]) -> list[str]:
+            edges = zip(names, before or [""] * len(names), after or [""] * len(names), strict=True)
+            return [f"{start}{text[name]}{end}" for name, start, end in edges]
+
+        whole = titles(short)
+        if max(map(len, whole)) > TITLE_CHARACTERS * room:
+            whole = titles({name: terse[text] for name, text in short.items()})
+        for panel, title in zip(self.panels, whole, strict=True):
             if len(title) <= TITLE_CHARACTERS * room:
                 panel.set_title(title, loc="left")
             else:
@@ -164,15 +176,15 @@ class Sheet:
                 columnspacing=1.6,
                 fontsize=8.5,
             )
+        factor_powers_of_ten(self.figure.axes)
         for axes in self.figure.axes:
-            factor_power_of_ten(axes)
             mark_logarithms(axes)
         curves = tuple(self.labels) if self._marks else ()
         return Drawing(self.figure, title, caption, tuple(self._tips), tuple(self._places), curves)
 
     def _folded(self, label: str) -> str:
         """A label in lines that fit the figure."""
-        return _wrapped(label, self._legend_characters or len(label) or 1)
+        return _wrapped(self._terse.get(label, label), self._legend_characters or len(label) or 1)
 
 
 def first(items: Sequence[T], most: int, noun: str) -> tuple[Sequence[T], str]:

@@ -14,6 +14,7 @@ from scalecurve.reporting.registry import plot
 
 MOST_PANELS = 8
 MOST_INTERVALS = 5  # bars of one panel that have room for an interval above
+_LINE = 0.06  # of the panel that a line of text over a bar takes
 COMPUTE, EXPOSED, WHOLE = theme.PALETTE[5], theme.PALETTE[1], theme.GRID
 _CAPTION = (
     "Mean step of the timed windows. Exposed communication is the step time saved by removing the all-reduce, "
@@ -69,17 +70,26 @@ def _panel(axes: Axes, series: SeriesResult) -> dict[str, object]:
                 bar.set(facecolor=theme.PAPER, edgecolor=color, linewidth=1.2)
         floor = [base + height for base, height in zip(floor, heights, strict=True)]
     _interval_bars(axes, points, factor)
-    for place, p in zip(places, points, strict=True):
-        if p.exposed_share is not None and p.exposed_share.value > 0:
-            value, interval = formatting.parted(p.exposed_share, as_percent=True)
-            share = f"{value}\n{axis.folded(interval, 12)}" if interval and len(points) <= MOST_INTERVALS else value
-            axes.text(place, floor[place] + top * factor * 0.02, share, ha="center", va="bottom", fontsize=8)
-    axis.linear_axis(axes, "y", 0, top * factor * 1.2, axis.short)
+    shares = [_share(p, len(points)) for p in points]
+    for place, share in ((place, share) for place, share in zip(places, shares, strict=True) if share):
+        axes.text(place, floor[place] + top * factor * 0.02, share, ha="center", va="bottom", fontsize=8)
+    lines = max(share.count("\n") for share in shares)
+    axis.linear_axis(axes, "y", 0, top * factor * max(1.2, 1.12 + _LINE * lines), axis.short)
     axis.fixed_ticks(axes, "x", places, [str(p.workers) for p in points])
     axis.category_limits(axes, len(points))
     axes.set_xlabel("Workers")
     axes.set_ylabel(f"Step ({unit})")
     return handles
+
+
+def _share(p: PointResult, count: int) -> str:
+    """What stands on the bar of a point, one among so many: the exposed share, and its interval in few panels."""
+    if p.exposed_share is None or p.exposed_share.value <= 0:
+        return ""
+    value, interval = formatting.parted(p.exposed_share, as_percent=True)
+    if not interval or count > MOST_INTERVALS:
+        return value
+    return f"{value}\n{axis.folded(formatting.named_interval(interval), max(12, 44 // max(count, 2)))}"
 
 
 def _parts(p: PointResult) -> tuple[float, float, float]:

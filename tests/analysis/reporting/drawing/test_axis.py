@@ -41,9 +41,21 @@ def test_a_power_of_ten_stands_in_the_unit(low: float, high: float, label: str, 
     axes = Figure().add_subplot()
     axis.log_axis(axes, "y", low, high, axis.short)
     axes.set_ylabel(label)
-    axis.factor_power_of_ten(axes)
+    beside = axes.figure.add_subplot()
+    axis.log_axis(beside, "y", low, high, axis.short)
+    axis.factor_powers_of_ten([axes, beside])
     assert axes.get_ylabel() == expected
-    assert axes.yaxis.get_major_formatter().seq[0] == first
+    assert beside.get_ylabel() == ""
+    for panel in (axes, beside):
+        assert panel.yaxis.get_major_formatter().seq[0] == first
+
+
+def test_a_speed_up_is_no_power_of_ten() -> None:
+    axes = Figure().add_subplot()
+    axis.fixed_ticks(axes, "y", [1, 2], ["1×", "2×"])
+    axes.set_ylabel("Speed-up")
+    axis.factor_powers_of_ten([axes])
+    assert axes.get_ylabel() == "Speed-up"
 
 
 def test_the_label_of_a_category_is_whole() -> None:

@@ -44,3 +44,16 @@ def test_no_label_of_the_split_lies_over_another(tmp_path: Path) -> None:
     boxes = [text.get_window_extent() for text in sheet.panels[0].texts]
     assert len(boxes) == 4
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+def test_what_stands_on_a_bar_is_inside_its_panel(tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path / "b", workers=[1, 2], repetitions=1)
+    (series,) = scaling([bundle]).series
+    two = replace(series.points[-1], exposed_share=Estimate.not_known(0.1, 0.95, 3))
+    sheet = Sheet(1, legend_rows=1)
+    _panel(sheet.panels[0], replace(series, points=(two,)))
+    drawing = sheet.drawing("split", "")
+    drawing.figure.canvas.draw()
+    (text,) = sheet.panels[0].texts
+    assert "not known" in text.get_text()
+    assert text.get_window_extent().y1 <= sheet.panels[0].get_window_extent().y1

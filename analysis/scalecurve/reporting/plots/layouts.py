@@ -26,8 +26,9 @@ _CAPTION = (
 
 @plot("layouts", section="layouts", order=10)
 def layouts(findings: Findings) -> Drawing | None:
-    """One panel for each worker count with several layouts."""
-    results = sorted(findings.once(layout_results), key=lambda result: -result.point.workers)
+    """One panel for each worker count with several layouts; one worker has none, whatever its degrees are called."""
+    several = [r for r in findings.once(layout_results) if len({label_of(m.point) for m in r.members}) > 1]
+    results = sorted(several, key=lambda result: -result.point.workers)
     if not results:
         return None
     shown, left_out = first(results, MOST_PANELS, "groups")

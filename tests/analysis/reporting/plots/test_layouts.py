@@ -6,9 +6,10 @@ from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting.findings import analyze
 from scalecurve.reporting.plots.layouts import label_of, layouts
 from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point
 from tests.analysis.synthetic import experiment, write_bundle
-from tests.analysis.synthetic_layouts import layout_bundle
+from tests.analysis.synthetic_layouts import equal, form, layout_bundle
 
 
 def test_every_layout_has_a_mark_with_its_standing(tmp_path: Path) -> None:
@@ -19,6 +20,17 @@ def test_every_layout_has_a_mark_with_its_standing(tmp_path: Path) -> None:
     panel = drawing.figure.axes[0]
     assert panel.get_title(loc="left") == "strong, 4 workers"
     assert [text.get_text() for text in panel.get_xticklabels()] == ["S2 T2", "P2 T2", "S4", "P2 S2"]
+
+
+def test_one_worker_has_one_layout_by_any_name(tmp_path: Path) -> None:
+    tree = form().wire()
+    tree["spec"]["scaling"]["workers"] = [1, 2]
+    tree["spec"]["matrix"] = {"parallelism.tensor": [1, "auto"], "parallelism.shard": ["auto", 1]}
+    tree["spec"]["exclude"] = [{"parallelism.tensor": degree, "parallelism.shard": degree} for degree in (1, "auto")]
+    spec = ScalingExperiment.model_validate(tree)
+    drawing = layouts(analyze([open_bundle(write_bundle(tmp_path / "b", spec, tables=False, change=equal))]))
+    assert drawing is not None
+    assert [panel.get_title(loc="left") for panel in drawing.figure.axes] == ["strong, 2 workers"]
 
 
 def test_without_layouts_there_is_no_plot(tmp_path: Path) -> None:

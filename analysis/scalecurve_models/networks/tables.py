@@ -182,13 +182,13 @@ def inception_tables(analysis: InceptionAnalysis, convention: Convention = "mac"
         *columns_of("text", module="module", layer="layer", type="type", output="output"),
         *columns_of("count", weights="weights", macs="MACs"),
         Column("macs_formula", "MACs formula"),
-        Column("flops", TITLES[convention], "count"),
+        *_flops(convention),
     )
     rows = [
         (
             *(network.name, entry.name, describe(entry), spell(entry.output), entry.work.weights),
             *(entry.work.macs, macs(entry), entry.work.flops(convention)),
-        )
+        )[: len(columns)]
         for network in (analysis.naive, analysis.reduced)
         for entry in count(network)
     ]

@@ -196,15 +196,18 @@ def inference_table(rates: Sequence[InferenceRate], ppp: float) -> Table:
         Column("network", "network"),
         Column("gflops", "work/image", "number", "GFLOP"),
         Column("bound_ms", "bound", "number", "ms/image"),
+        Column("practical_ms", "Paleo", "number", "ms/image"),
         *columns_of("number", "images/s", bound="bound", practical="Paleo"),
         Column("share", "Paleo / bound", "percent"),
     )
-    rows = tuple((r.network.name, r.flops / 1e9, 1e3 / r.bound, r.bound, r.practical, r.share) for r in rates)
+    rows = tuple(
+        (r.network.name, r.flops / 1e9, 1e3 / r.bound, 1e3 / r.practical, r.bound, r.practical, r.share) for r in rates
+    )
     first = rates[0]
     notes = [
         f"Bound: {first.peak_gflops:,.10g} GFLOPS, with a multiply-add as two, over the work.",
         f"Work: {CONVENTIONS[first.convention]}.",
-        f"Paleo: forward pass of {first.batch} images with a PPP of {ppp:g}.",
+        f"Paleo: forward pass of {first.batch} image{'s' * (first.batch > 1)} with a PPP of {ppp:g}.",
     ]
     if first.convention != "2mac":
         notes.append("A multiply-add counts as one FLOP here and as two in the peak, so the bound is twice too high.")

@@ -75,6 +75,7 @@ def test_inception():
     assert (naive["output"], naive["flops"]) == ("32x32x672", 1_115_684_864)
     assert (reduced["output"], reduced["flops"]) == ("32x32x480", 354_418_688)
     assert reduced["saving"] == pytest.approx(0.682, abs=5e-4)
+    assert "flops" not in document["layers"]["rows"][0]
     other = json.loads(run("inception", "--input", "28x28x192", "--filters", "64,128,32", "--reduce", "96,16",
                            "--project", "32", "-o", "json").output)  # fmt: skip
     assert other["summary"]["rows"][1]["output"] == "28x28x256"
@@ -90,8 +91,16 @@ def test_stack():
 def test_inference_says_which_convention_its_bound_is_of():
     result = run("inference", "vgg16", "resnet50", "--device", "K80")
     assert "5,600 GFLOPS, with a multiply-add as two" in result.output
+    assert "Paleo: forward pass of 64 images with" in result.output
     wrong = run("inference", "vgg16", "--device", "K80", "--flops", "mac")
     assert "the bound is twice too high" in wrong.output
+
+
+def test_inference_has_the_time_of_an_image():
+    options = ("inference", "vgg16", "--device", "K80", "--batch", "1")
+    row = json.loads(run(*options, "-o", "json").output)["inference"]["rows"][0]
+    assert row["practical_ms"] * row["practical"] == pytest.approx(1e3)
+    assert "Paleo: forward pass of 1 image with" in run(*options).output
 
 
 def test_other_input_sizes_files_and_conversion(tmp_path):

@@ -14,7 +14,9 @@ from scalecurve_api.spec.trial import TrialPhase
 ROOT = Path(__file__).parents[1]
 EVIDENCE = ROOT / "docs" / "evidence"
 MADE_BY = sorted(path for folder in ("experiments", "scripts") for path in EVIDENCE.glob(f"**/{folder}/**/*.*"))
-FILES = sorted(path for path in {*EVIDENCE.rglob("*")} - {*MADE_BY} if path.is_file())
+REPORTS = EVIDENCE.glob("**/*-report/**/*")
+"""What a reader wrote with the commands of the pages; git ignores it."""
+FILES = sorted(path for path in {*EVIDENCE.rglob("*")} - {*MADE_BY, *REPORTS} if path.is_file())
 BUNDLES = [path for path in FILES if path.suffix == ".zip" and path.name != "raw.zip"]
 REFUSED = {"forced-sockets": "WrongTransport"}
 """Bundles that show what does not count, and why."""

@@ -14,7 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 WIDTH = 140
 PLACES = ("*.md", "docs/**/*.md", "charts/**/*.md", ".github/**/*.md")
-PAGES = sorted(path for place in PLACES for path in ROOT.glob(place) if path.name != "CHANGELOG.md")
+WRITTEN = ("CHANGELOG.md", "docs/evidence/**/*-report/*.md")
+"""Pages that a program writes; reports lie beside the packed bundles whose commands the pages print."""
+PAGES = sorted(
+    {path for place in PLACES for path in ROOT.glob(place)} - {path for place in WRITTEN for path in ROOT.glob(place)}
+)
 _UNWRAPPABLE = re.compile(r"\||    |\s*\S+$|!?\[|#")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+")
 _STARTS_A_BLOCK = re.compile(r"\s*(?:[-*+#>|]|\d+[.)]|```)(?:\s|$)")

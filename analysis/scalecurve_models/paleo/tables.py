@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scalecurve.render.table import Cell, Column, Table, columns_of
+from scalecurve_api.text import count
 from scalecurve_models.comparison.compare_models import CostBasis
 from scalecurve_models.networks.counting import CONVENTIONS
 from scalecurve_models.networks.graph import Network
@@ -207,7 +208,7 @@ def inference_table(rates: Sequence[InferenceRate], ppp: float) -> Table:
     notes = [
         f"Bound: {first.peak_gflops:,.10g} GFLOPS, with a multiply-add as two, over the work.",
         f"Work: {CONVENTIONS[first.convention]}.",
-        f"Paleo: forward pass of {first.batch} image{'s' * (first.batch > 1)} with a PPP of {ppp:g}.",
+        f"Paleo: forward pass of {count(first.batch, 'image')} with a PPP of {ppp:g}.",
     ]
     if first.convention != "2mac":
         notes.append("A multiply-add counts as one FLOP here and as two in the peak, so the bound is twice too high.")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.record.fact_kind import Recorded
 from scalecurve_api.record.journal import NO_LOSS, WARMUP_WINDOW, StepRow, pack_row, write_header
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, RankTopology, Window, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
 from tests.api.example_experiments import experiment
 
+Record = TypeVar("Record", bound=Recorded)
 SECOND = 1_000_000_000
 BEGIN = 1_790_000_000 * SECOND
 GOOD = Outcome(engine="local", exit_codes={"0": 0, "1": 0})
@@ -72,6 +74,11 @@ def rank_record(rank: int, of: TrialSpec, **changes: Any) -> RankRecord:
         **{name: changes.pop(name, value) for name, value in where.items()}, pod=changes.pop("pod", None)
     )
     return RankRecord(**{**known, **changes, "topology": topology})
+
+
+def with_facts(record: Record, **facts: Any) -> Record:
+    """The record with other facts, by the names of their kinds."""
+    return record.model_copy(update={"facts": {**record.facts, **facts}})
 
 
 def ranks_of(of: TrialSpec, **changes: Any) -> dict[int, RankRecord]:

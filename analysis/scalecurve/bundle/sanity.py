@@ -3,16 +3,16 @@
 The limits are far beyond anything measurable; within them no arithmetic overflows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic.alias_generators import to_camel
 
 from scalecurve.bundle.problem import FileError
+from scalecurve_api.record.fact_kind import Bounds, Limits, known_kinds
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.text import count
 
-Limits = tuple[float, float]
 _NS: Limits = (0, 1e18)
 _COUNT: Limits = (0, 1e15)
 _SOME: Limits = (1, 1e15)
@@ -29,7 +29,7 @@ _TIMED = {
     **dict.fromkeys(("time_us_median", "time_us_p95"), _MICROSECONDS),
     **dict.fromkeys(("algbw", "busbw"), (0, 1e9)),
 }
-_LIMITS: Mapping[str, Mapping[str, Limits]] = {
+_LIMITS: Bounds = {
     "trial.point": {
         **dict.fromkeys(("workers", "nodes", "workers_per_node"), _WORKERS),
         **dict.fromkeys(("global_batch", "batch_per_worker"), _SOME),
@@ -57,7 +57,6 @@ _LIMITS: Mapping[str, Mapping[str, Limits]] = {
         **dict.fromkeys(("pseudo_labeled", "pseudo_correct", "before_resampling", "distinct"), _COUNT),
     },
     "dataset.pictures": {"label": (0, 1e6), "shape": (1, 1e4)},
-    "noise_scale": {"epoch": _EPOCHS, "simple": (0, 1e30), "gradient2": _SIGNED, "trace": _SIGNED},
     "quantization": {"float_bytes": _SOME, "float_accuracy": _SHARE},
     "quantization.rows": {"bits": (2, 16), "accuracy": _SHARE, "bytes": _SOME, "error": (0, 1e30)},
     "quantization.histograms": {"low": _SIGNED, "high": _SIGNED, "counts": _COUNT},
@@ -75,15 +74,9 @@ _LIMITS: Mapping[str, Mapping[str, Limits]] = {
 
 def check_plausible(record: TrialRecord) -> None:
     """Refuse impossible values; raises FileError with the first field that is out of range."""
-    for place, fields in _LIMITS.items():
-        for at, part in _reached("", record, place.split(".") if place else ()):
-            for name, limits in fields.items():
-                value = getattr(part, name)
-                if isinstance(value, list):
-                    for index, entry in enumerate(value):
-                        _check(f"{at}{name}[{index}]", entry, *limits)
-                else:
-                    _check(f"{at}{name}", value, *limits)
+    _check_all("", record, _LIMITS)
+    for kind in known_kinds(list(record.facts)):
+        _check_all(f"{kind.name}.", record.facts[kind.name], kind.bounds)
     for index, histogram in enumerate(record.quantization.histograms if record.quantization else ()):
         at = f"quantization.histograms[{index}]"
         _check(f"{at}.high", histogram.high, histogram.low, 1e30)
@@ -95,9 +88,22 @@ def check_plausible(record: TrialRecord) -> None:
         )
 
 
+def _check_all(where: str, value: Any, bounds: Bounds) -> None:
+    for place, fields in bounds.items():
+        for at, part in _reached(where, value, place.split(".") if place else ()):
+            for name, limits in fields.items():
+                low, high = limits(part) if callable(limits) else limits
+                number = getattr(part, name)
+                if isinstance(number, list):
+                    for index, entry in enumerate(number):
+                        _check(f"{at}{name}[{index}]", entry, low, high)
+                else:
+                    _check(f"{at}{name}", number, low, high)
+
+
 def _check(field: str, value: float | None, low: float, high: float) -> None:
     if value is not None and not low <= value <= high:
-        name = ".".join(map(to_camel, field.split(".")))
+        name = ".".join(to_camel(part) if "_" in part else part for part in field.split("."))
         raise FileError(f"{name} is {value:.6g}, expected {low:g} to {high:g}")
 
 

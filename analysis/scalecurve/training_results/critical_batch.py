@@ -15,7 +15,7 @@ from scalecurve.render.table import Cell, Column, Table, interval_ends
 from scalecurve.statistics.estimate import is_informative
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results.outcome import PointTraining
-from scalecurve_api.record.rank import NoiseScaleRow
+from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.text import count
 
 
@@ -51,7 +51,7 @@ def critical_batches(points: Sequence[PointTraining]) -> tuple[SeriesCriticalBat
     """The critical batch of every series that measured the noise scale."""
     by_series: dict[str, list[PointTraining]] = {}
     for p in points:
-        if any(record.noise_scale for record in p.records):
+        if any(NOISE_SCALE.of(record) for record in p.records):
             by_series.setdefault(p.series, []).append(p)
     return tuple(_of_series(series, tuple(group)) for series, group in by_series.items())
 
@@ -69,7 +69,7 @@ def noise_scale_of_run(rows: Sequence[NoiseScaleRow]) -> tuple[float, float, flo
 
 
 def _of_series(series: str, points: tuple[PointTraining, ...]) -> SeriesCriticalBatch:
-    measured = [record.noise_scale for p in points for record in p.records if record.noise_scale]
+    measured = [rows for p in points for record in p.records if (rows := NOISE_SCALE.of(record))]
     scales = [scale for scale in map(noise_scale_of_run, measured) if scale is not None]
     runs, level = len(measured), points[0].level
     if 2 * len(scales) <= runs:

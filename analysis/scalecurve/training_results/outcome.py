@@ -9,6 +9,7 @@ from scalecurve.render.labels import usual_values
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.mean import mean
+from scalecurve_api.record.facts.noise_scale import NOISE_SCALE
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import AxisValue
@@ -119,7 +120,7 @@ def training_run(record: TrialRecord) -> Run:
     """
     summary, batch = record.summary, record.trial.point.global_batch
     known = summary is not None and summary.sample_unit == "samples" and summary.throughput > 0
-    if not record.noise_scale or summary is None or not known or not batch:
+    if not NOISE_SCALE.of(record) or summary is None or not known or not batch:
         return record.evaluations
     step_s = batch / summary.throughput
     return [e.model_copy(update={"wall_s": e.step * step_s}) for e in record.evaluations]

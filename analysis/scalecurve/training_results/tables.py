@@ -7,7 +7,8 @@ from scalecurve.render.table import Cell, Column, Table, experiment_column, tabl
 from scalecurve.statistics.estimate import Estimate, Method, is_informative
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results.outcome import PointTraining
-from scalecurve_api.record.rank import DatasetFacts, LabelFacts, NoiseScaleRow
+from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
+from scalecurve_api.record.rank import DatasetFacts, LabelFacts
 
 
 def where(points: Sequence[PointTraining]) -> tuple[Column, ...]:
@@ -168,7 +169,7 @@ def noise_by_epoch(p: PointTraining) -> dict[int, list[NoiseScaleRow]]:
     """Rows of all repetitions, epoch by epoch."""
     out: dict[int, list[NoiseScaleRow]] = {}
     for record in p.records:
-        for row in record.noise_scale:
+        for row in NOISE_SCALE.of(record):
             out.setdefault(row.epoch, []).append(row)
     return dict(sorted(out.items()))
 
@@ -200,7 +201,7 @@ def _notes(points: Sequence[PointTraining]) -> list[str]:
         notes.append("Test accuracy is that of the last epoch's model on the test folder, which chose nothing.")
     if any(0 < len(p.reached) < len(p.runs) for p in points):
         notes.append("Epochs and time to target cover only the runs that reached it; the others would take longer.")
-    if any(record.noise_scale for p in points for record in p.records):
+    if any(NOISE_SCALE.of(record) for p in points for record in p.records):
         notes.append(
             "The gradient noise scale was measured during these trainings, at a cost that differs between one and "
             "several workers: their times are steps times the step time of the timed windows, which ran without it."

@@ -4,8 +4,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from scalecurve_api.record import extremes, tables
+from scalecurve_api.record.fact_kind import FIRST, known_kinds
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, Window, WindowKind
 from scalecurve_api.record.trial_record import Exposed, Summary, Timeline, TrialRecord, TrialWindow
@@ -26,7 +28,9 @@ _OF_EVERY_RANK = frozenset(
         "usage",
     )
 )
-_SHARED = (RankRecord.model_fields.keys() & TrialRecord.model_fields.keys()) - {"schema_", "trial"} - _OF_EVERY_RANK
+_SHARED = (
+    (RankRecord.model_fields.keys() & TrialRecord.model_fields.keys()) - {"schema_", "trial", "facts"} - _OF_EVERY_RANK
+)
 """What a trial's record has of its first rank."""
 
 
@@ -87,6 +91,7 @@ def assemble(
         stolen_load=[record.stolen_load for record in ordered],
         usage=[record.usage for record in ordered] if any(record.usage for record in ordered) else [],
         equality=[record.equality for record in ordered] if any(record.equality for record in ordered) else [],
+        facts=combined_facts([record.facts for record in ordered]),
         summary=summarize(trial, ordered, windows, journals),
         timeline=_timeline(ordered, outcome),
         exit_codes=outcome.exit_codes,
@@ -97,6 +102,17 @@ def assemble(
         **({name: getattr(first, name) for name in _SHARED} if first is not None else {}),
     )
     return Assembled(record.sealed(), files)
+
+
+def combined_facts(ranks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a trial keeps of the facts of its ranks; of a kind that is unknown here, what the first rank has."""
+    facts: dict[str, Any] = {}
+    for name in dict.fromkeys(name for facts_of_rank in ranks for name in facts_of_rank):
+        ways = [kind.ranks for kind in known_kinds([name])] or [FIRST]
+        value = ways[0].combine([facts_of_rank.get(name) for facts_of_rank in ranks])
+        if value is not None:
+            facts[name] = value
+    return facts
 
 
 def combine_windows(ranks: Sequence[RankRecord]) -> list[TrialWindow]:

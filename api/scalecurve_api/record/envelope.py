@@ -150,8 +150,9 @@ def _differences(ranks: Mapping[int, RankRecord]) -> Iterator[dict[str, Any]]:
     first: dict[str, Any] | None = None
     for rank in sorted(ranks):
         wire = json.loads(ranks[rank].model_dump_json(by_alias=True))
-        own = wire if first is None else {name: value for name, value in wire.items() if value != first[name]}
         first = first or wire
+        names = wire if wire is first else [name for name in {**first, **wire} if wire.get(name) != first.get(name)]
+        own = {name: wire.get(name) for name in names}
         yield {"rank": rank, "record": own}
 
 
@@ -209,10 +210,12 @@ def _passed_over(newer: Sequence[str]) -> Iterator[str]:
 def _records(lines: Iterable[bytes], newer: dict[str, None]) -> Iterator[tuple[int, RankRecord]]:
     """Ranks and their records; names of fields that this version does not know come into ``newer``."""
     first: RankRecord | None = None
+    fields: dict[str, Any] = {}  # of the first record, as it was written
     for line in lines:
         entry, _ = understood(_Line, _foreign_json(line))
         own = entry.record
         if first is None:
+            fields = own
             first, unknown = understood(RankRecord, own)
             newer.update(dict.fromkeys(unknown))
             yield entry.rank, first
@@ -221,11 +224,12 @@ def _records(lines: Iterable[bytes], newer: dict[str, None]) -> Iterator[tuple[i
         shared = {
             name: getattr(first, name)
             for name, field in RankRecord.model_fields.items()
-            if (field.alias or name) not in own
+            if (field.alias or name) not in own and name != "facts"
         }
         record, unknown = understood(RankRecord, {**shared, **own})
         newer.update(dict.fromkeys(unknown))
-        yield entry.rank, record.model_copy(update=shared)
+        facts = {k: v for k, v in first.facts.items() if (k if k in fields else "facts") not in own}
+        yield entry.rank, record.model_copy(update={**shared, "facts": facts | record.facts})
 
 
 def _pack(journals: Mapping[int, bytes], room: int) -> dict[int, tuple[int, bytes]] | None:

@@ -8,6 +8,7 @@ from pydantic import Field
 from scalecurve_api.model import Int64, Model, Text
 from scalecurve_api.programs.parallelism import Degrees
 from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
+from scalecurve_api.record.fact_kind import Recorded
 from scalecurve_api.record.layout_facts import AxisTraffic, Equality, PipelineTimes
 from scalecurve_api.record.proof import Proof
 from scalecurve_api.record.sections import SectionTimes
@@ -148,27 +149,6 @@ class DatasetFacts(Model):
     labels: LabelFacts | None = None
 
 
-class NoiseScaleRow(Model):
-    """The gradient noise scale over one epoch: S. McCandlish et al., arXiv:1812.06162, appendix A.
-
-    Squared norms are means over ``steps`` of gradients of ``small_batch`` and ``large_batch`` samples; ``gradient2``
-    and ``trace`` the unbiased |G|^2 and tr(Sigma) from them, and ``simple`` their ratio in samples with its interval of
-    95 %, None where |G|^2 cannot be told from zero.
-    """
-
-    epoch: Int64
-    steps: Int64
-    small_batch: Int64
-    large_batch: Int64
-    small_norm2: float
-    large_norm2: float
-    gradient2: float
-    trace: float
-    simple: float | None = None
-    simple_low: float | None = None
-    simple_high: float | None = None
-
-
 class QuantizedRow(Model):
     """The trained model in integers: ``stage`` names what is quantized beside the stages before it.
 
@@ -241,7 +221,7 @@ class BatchSizes(Model):
     most_common: float = Field(description="share of the steps that have the most common number")
 
 
-class RankRecord(Model):
+class RankRecord(Recorded):
     """What one rank reports at its end."""
 
     schema_: Literal["scalecurve.dev/rank/v1alpha1"] = Field(default=RANK_SCHEMA, alias="schema")
@@ -294,7 +274,6 @@ class RankRecord(Model):
     metrics_port: Int64 | None = None
     evaluations: list[Evaluation] = []
     dataset: DatasetFacts | None = None
-    noise_scale: list[NoiseScaleRow] = []
     quantization: QuantizationFacts | None = None
     allreduce: list[AllReduceRow] = []
     collectives: list[CollectiveRow] = []

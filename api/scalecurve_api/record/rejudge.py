@@ -11,6 +11,7 @@ from scalecurve_api.record.checks import layout as laid_out
 from scalecurve_api.record.checks import placement as placed
 from scalecurve_api.record.checks import training as trained
 from scalecurve_api.record.checks.registered import makes_invalid
+from scalecurve_api.record.fact_kind import known_kinds
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, Window
 from scalecurve_api.record.trial_record import Check, TrialRecord
@@ -88,6 +89,7 @@ def _ranks(record: TrialRecord) -> list[RankRecord]:
             pushes=sent if index == 0 else None,
             started_ns=0,
             ended_ns=0,
+            facts={kind.name: kind.ranks.part(kind, record, index) for kind in known_kinds(list(record.facts))},
         )
         for index, (topology, checksum, samples, foreign, stolen, equality) in enumerate(rows)
     ]

@@ -10,19 +10,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from scalecurve_api.model import FileName, Int64, Model, canonical_json
 from scalecurve_api.programs.parallelism import Degrees
 from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
+from scalecurve_api.record.fact_kind import Recorded
 from scalecurve_api.record.layout_facts import AxisTraffic, Equality, PipelineTimes
 from scalecurve_api.record.rank import (
     DatasetFacts,
     DeviceSamples,
     Evaluation,
-    NoiseScaleRow,
     QuantizationFacts,
     RankTopology,
     ServerCounts,
@@ -130,9 +130,10 @@ class Summary(Model):
     )
 
 
-class TrialRecord(Model):
+class TrialRecord(Recorded):
     """Everything that is kept of a trial except its tables and logs."""
 
+    of_trial: ClassVar[bool] = True
     schema_: Literal["scalecurve.dev/record/v1alpha1"] = Field(default=RECORD_SCHEMA, alias="schema")
     trial: TrialSpec
     attempt: Int64 = 1
@@ -178,7 +179,6 @@ class TrialRecord(Model):
     stolen_load: list[float | None] = []
     evaluations: list[Evaluation] = []
     dataset: DatasetFacts | None = None
-    noise_scale: list[NoiseScaleRow] = []
     quantization: QuantizationFacts | None = None
     allreduce: list[AllReduceRow] = []
     collectives: list[CollectiveRow] = []

@@ -17,12 +17,14 @@ from scalecurve.training_results.by_approach import difference
 from scalecurve.training_results.convergence import TOLERANCE, WIDTH, settled, smoothed
 from scalecurve.training_results.critical_batch import critical_batches, noise_scale_of_run
 from scalecurve.training_results.extrapolation import extrapolate
-from scalecurve_api.record.rank import Evaluation, NoiseScaleRow
+from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
+from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.recommend.recommend import recommend
 from tests.analysis.synthetic import experiment, write_bundle
+from tests.api.rank_records import with_facts
 
 ACCURACIES = st.lists(st.floats(0, 1), min_size=1, max_size=60)
 
@@ -144,7 +146,7 @@ def noisy(record: TrialRecord) -> TrialRecord:
         )
         for epoch in range(1, 21)
     ]  # fmt: skip
-    return record.model_copy(update={"noise_scale": rows})
+    return with_facts(record, noiseScale=rows)
 
 
 def test_tables_against_workers(tmp_path: Path) -> None:
@@ -214,9 +216,9 @@ def test_a_noise_scale_that_no_run_can_tell(tmp_path: Path) -> None:
     def untold(record: TrialRecord) -> TrialRecord:
         rows = [
             row.model_copy(update={"simple": None, "simple_low": None, "simple_high": None})
-            for row in noisy(record).noise_scale
+            for row in NOISE_SCALE.of(noisy(record))
         ]
-        return record.model_copy(update={"noise_scale": rows})
+        return with_facts(record, noiseScale=rows)
 
     folder = write_bundle(tmp_path / "b", of([1, 2]), evaluations=learnt, change=untold)
     (found,) = critical_batches(training([open_bundle(folder)]).points)

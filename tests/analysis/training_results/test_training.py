@@ -22,11 +22,11 @@ from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results import training
 from scalecurve.training_results.tables import accuracy_table
+from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
 from scalecurve_api.record.rank import (
     DatasetFacts,
     Evaluation,
     LayerHistogram,
-    NoiseScaleRow,
     Picture,
     QuantizationFacts,
     QuantizedRow,
@@ -34,6 +34,7 @@ from scalecurve_api.record.rank import (
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import experiment, write_bundle
+from tests.api.rank_records import with_facts
 
 NEW = {"error", "classes", "fit", "training-axes", "pictures", "noise-scale", "quantization", "quantization-histograms"}
 TRAINED = experiment(
@@ -159,10 +160,9 @@ def quantized_with(**changes: object) -> QuantizationFacts:
 
 
 def looked_at(record: TrialRecord) -> TrialRecord:
-    return record.model_copy(
+    return with_facts(record, noiseScale=noisy(record.trial)).model_copy(
         update={
             "dataset": facts(),
-            "noise_scale": noisy(record.trial),
             "quantization": whole_numbers(record.trial) if copies(record.trial) <= 2 else None,
         }
     )
@@ -280,7 +280,7 @@ def test_times_are_without_the_cost_of_the_noise_scale(bundle: Bundle):
 
 def noiseless(trial: Trial) -> Trial:
     assert trial.record is not None
-    return replace(trial, record=trial.record.model_copy(update={"noise_scale": []}))
+    return replace(trial, record=with_facts(trial.record, noiseScale=[]))
 
 
 def test_data_of_all_points_is_one_row(bundle: Bundle):
@@ -408,7 +408,9 @@ def broken(tmp_path: Path, **changes: object) -> str:
     update = dict(changes)
 
     def change(record: TrialRecord) -> TrialRecord:
-        return looked_at(record).model_copy(update=update)
+        fields = {name: value for name, value in update.items() if name in TrialRecord.model_fields}
+        facts = {name: value for name, value in update.items() if name not in fields}
+        return with_facts(looked_at(record).model_copy(update=fields), **facts)
 
     opened = open_bundle(write_bundle(tmp_path / "odd", TRAINED, tables=False, evaluations=learnt, change=change))
     assert not any(trial.good for trial in opened.trials)
@@ -419,7 +421,7 @@ def broken(tmp_path: Path, **changes: object) -> str:
     ("changes", "said"),
     [
         ({"dataset": facts().model_copy(update={"class_counts": [-1]})}, "dataset.classCounts[0] is -1"),
-        ({"noise_scale": [NoiseScaleRow.model_validate(noisy_row(simple=-5.0))]}, "noiseScale[0].simple is -5"),
+        ({"noiseScale": [NoiseScaleRow.model_validate(noisy_row(simple=-5.0))]}, "noiseScale[0].simple is -5"),
         ({"quantization": quantized_with(accuracy=1.5)}, "quantization.rows[0].accuracy is 1.5"),
         ({"quantization": quantized_with(bits=0)}, "quantization.rows[0].bits is 0"),
     ],

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from scalecurve_api.programs.accuracy import Accuracy
-from scalecurve_api.record.rank import NoiseScaleRow
+from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
 from scalecurve_worker.process.programs import extra
 from scalecurve_worker.record.session import Facts
 from scalecurve_worker.sdk.bench import Bench

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_api.record.rank import Evaluation, NoiseScaleRow
+from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
+from scalecurve_api.record.rank import Evaluation
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.training.learning_rate import changes, rate_at
 
@@ -77,11 +78,11 @@ def train_epochs(
         if row is None:
             bench.not_finite()
             break
-        noise = learner.noise_scale(epoch + 1)
+        noise, facts = learner.noise_scale(epoch + 1), bench.session.facts
         if world.rank == 0:
             bench.session.keep_evaluation(row)
             if noise is not None:
-                bench.session.facts.noise_scale.append(noise)
+                NOISE_SCALE.put(facts, [*NOISE_SCALE.of(facts), noise])
         if goal.stop_at_target and goal.target is not None and row.accuracy >= goal.target:
             break
 

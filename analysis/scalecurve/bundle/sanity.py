@@ -22,7 +22,6 @@ _STEPS: Limits = (0, 1e12)
 _SHARE: Limits = (0, 1)
 _WORKERS: Limits = (1, 1e6)
 _FLOPS: Limits = (1, 1e24)
-_SIGNED: Limits = (-1e30, 1e30)
 _MICROSECONDS: Limits = (1e-6, 1e15)
 _TIMED = {
     "bytes": _SOME,
@@ -51,15 +50,6 @@ _LIMITS: Bounds = {
     "allreduce": _TIMED,
     "collectives": _TIMED,
     "evaluations": {"epoch": _EPOCHS, "wall_s": _SECONDS, "accuracy": _SHARE, "train_accuracy": _SHARE},
-    "dataset": {"train": _COUNT, "val": _COUNT, "class_counts": _COUNT, "test": _COUNT, "test_accuracy": _SHARE},
-    "dataset.labels": {
-        **dict.fromkeys(("stored", "stored_counts", "left_out", "unlabeled", "flipped"), _COUNT),
-        **dict.fromkeys(("pseudo_labeled", "pseudo_correct", "before_resampling", "distinct"), _COUNT),
-    },
-    "dataset.pictures": {"label": (0, 1e6), "shape": (1, 1e4)},
-    "quantization": {"float_bytes": _SOME, "float_accuracy": _SHARE},
-    "quantization.rows": {"bits": (2, 16), "accuracy": _SHARE, "bytes": _SOME, "error": (0, 1e30)},
-    "quantization.histograms": {"low": _SIGNED, "high": _SIGNED, "counts": _COUNT},
     "device_samples": {"sm_mhz_mean": (0, 1e6), "utilization_mean": _SHARE},
     "summary": {
         "throughput": (0, 1e24),
@@ -77,10 +67,6 @@ def check_plausible(record: TrialRecord) -> None:
     _check_all("", record, _LIMITS)
     for kind in known_kinds(list(record.facts)):
         _check_all(f"{kind.name}.", record.facts[kind.name], kind.bounds)
-    for index, histogram in enumerate(record.quantization.histograms if record.quantization else ()):
-        at = f"quantization.histograms[{index}]"
-        _check(f"{at}.high", histogram.high, histogram.low, 1e30)
-        _check(f"{at}.counts", len(histogram.counts), 1, 1e4)
     point = record.trial.point
     if point.workers != point.nodes * point.workers_per_node:
         raise FileError(

@@ -9,6 +9,7 @@ from scalecurve.render.labels import usual_values
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.mean import mean
+from scalecurve_api.record.facts.dataset import DATASET
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
@@ -71,7 +72,7 @@ class PointTraining:
     @property
     def tested(self) -> Estimate | None:
         """Accuracy of the last epoch's models on the test set, where every run has it."""
-        accuracies = [record.dataset.test_accuracy if record.dataset else None for record in self.records]
+        accuracies = [data.test_accuracy if (data := DATASET.of(record)) else None for record in self.records]
         return self._share([value for value in accuracies if value is not None]) if None not in accuracies else None
 
     @property

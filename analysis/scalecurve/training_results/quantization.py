@@ -7,7 +7,7 @@ from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results.outcome import PointTraining
 from scalecurve.training_results.tables import place, where
-from scalecurve_api.record.rank import QuantizationFacts, QuantizedRow
+from scalecurve_api.record.facts.quantization import QUANTIZATION, QuantizationFacts, QuantizedRow
 
 STAGES = {"weights": "Weights", "activations": "+ activations", "biases": "+ biases", "torch": "PyTorch built-in"}
 Key = tuple[int, str]
@@ -21,7 +21,7 @@ def quantization_tables(points: Sequence[PointTraining]) -> tuple[Table, Table]:
 
 def facts_of(p: PointTraining) -> list[QuantizationFacts]:
     """Of the repetitions that were quantized."""
-    return [record.quantization for record in p.records if record.quantization is not None]
+    return [facts for record in p.records if (facts := QUANTIZATION.of(record)) is not None]
 
 
 def rows_of(p: PointTraining) -> dict[Key, dict[str, list[QuantizedRow]]]:

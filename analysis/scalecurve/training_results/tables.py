@@ -7,8 +7,8 @@ from scalecurve.render.table import Cell, Column, Table, experiment_column, tabl
 from scalecurve.statistics.estimate import Estimate, Method, is_informative
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results.outcome import PointTraining
+from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, LabelFacts
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
-from scalecurve_api.record.rank import DatasetFacts, LabelFacts
 
 
 def where(points: Sequence[PointTraining]) -> tuple[Column, ...]:
@@ -118,7 +118,7 @@ def data_sets(points: Sequence[PointTraining]) -> list[tuple[str, DatasetFacts]]
     """(labels of its points, facts) of each data set, its pictures left aside; the first repetition speaks."""
     sets: dict[str, tuple[list[PointTraining], DatasetFacts]] = {}
     for p in points:
-        facts = p.records[0].dataset
+        facts = DATASET.of(p.records[0])
         if facts is not None:
             key = facts.model_copy(update={"pictures": [], "test_accuracy": None}).model_dump_json()
             sets.setdefault(key, ([], facts))[0].append(p)

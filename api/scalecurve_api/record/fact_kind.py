@@ -104,7 +104,9 @@ FACT_KINDS: Registry[FactKind[Any]] = Registry(
     "kind of fact",
     FactKind,
     {
+        "dataset": "scalecurve_api.record.facts.dataset:DATASET",
         "noiseScale": "scalecurve_api.record.facts.noise_scale:NOISE_SCALE",
+        "quantization": "scalecurve_api.record.facts.quantization:QUANTIZATION",
     },
 )
 

@@ -113,78 +113,6 @@ class Evaluation(Model):
     train_accuracy: float | None = Field(default=None, description="over the epoch's batches, as they were trained on")
 
 
-class Picture(Model):
-    """One training image, before and after augmentation: base64 of the bytes of ``shape`` (channels, height, width)."""
-
-    label: Int64
-    shape: list[Int64]
-    original: str
-    trained: str
-
-
-class LabelFacts(Model):
-    """What ``workload.data.labels`` did to the training split, in items."""
-
-    stored: Int64
-    stored_counts: list[Int64] = Field(default=[], description="of each class, before anything was changed")
-    left_out: Int64 = Field(default=0, description="by the long tail")
-    unlabeled: Int64 = Field(default=0, description="whose labels were not shown to training")
-    flipped: Int64 = Field(default=0, description="that train under another class than stored")
-    pseudo_labeled: Int64 = Field(default=0, description="labels of the teacher that were kept")
-    pseudo_correct: Int64 = Field(default=0, description="of them, the stored ones")
-    before_resampling: Int64 = 0
-    distinct: Int64 = Field(default=0, description="that train at all, without their copies")
-
-
-class DatasetFacts(Model):
-    """What a training to accuracy learnt from: items of each split, and of each class in the training split."""
-
-    train: Int64
-    val: Int64
-    test: Int64 | None = Field(default=None, description="items that neither trained nor validated, if there are any")
-    test_accuracy: float | None = Field(default=None, description="of the trained model on them, after the last epoch")
-    class_counts: list[Int64] = []
-    class_names: list[Text] = []
-    pictures: list[Picture] = []
-    labels: LabelFacts | None = None
-
-
-class QuantizedRow(Model):
-    """The trained model in integers: ``stage`` names what is quantized beside the stages before it.
-
-    ``error`` is the root mean square of the logits' error over that of the logits.
-    """
-
-    scheme: Literal["tensor", "channel"]
-    stage: Literal["weights", "activations", "biases", "torch"]
-    bits: Int64
-    accuracy: float
-    loss: float
-    bytes: Int64
-    error: float
-
-
-class LayerHistogram(Model):
-    """Values of one layer in bins of equal width from ``low`` to ``high``."""
-
-    layer: Text
-    kind: Literal["weights", "activations"]
-    low: float
-    high: float
-    counts: list[Int64]
-
-
-class QuantizationFacts(Model):
-    """Post-training quantization: B. Jacob et al., arXiv:1712.05877."""
-
-    parameters: Int64
-    float_bytes: Int64
-    float_accuracy: float
-    float_loss: float
-    rows: list[QuantizedRow] = []
-    histograms: list[LayerHistogram] = []
-
-
 class Traffic(Model):
     """Bytes of gradients and parameters that one rank sends in a step.
 
@@ -273,8 +201,6 @@ class RankRecord(Recorded):
     usage: list[Usage] = Field(default=[], description="over the windows: of the GPU, or of this rank's cores")
     metrics_port: Int64 | None = None
     evaluations: list[Evaluation] = []
-    dataset: DatasetFacts | None = None
-    quantization: QuantizationFacts | None = None
     allreduce: list[AllReduceRow] = []
     collectives: list[CollectiveRow] = []
     proof: Proof | None = Field(default=None, description="of programs that are not built in")

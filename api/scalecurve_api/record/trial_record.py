@@ -20,10 +20,8 @@ from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
 from scalecurve_api.record.fact_kind import Recorded
 from scalecurve_api.record.layout_facts import AxisTraffic, Equality, PipelineTimes
 from scalecurve_api.record.rank import (
-    DatasetFacts,
     DeviceSamples,
     Evaluation,
-    QuantizationFacts,
     RankTopology,
     ServerCounts,
     Traffic,
@@ -178,8 +176,6 @@ class TrialRecord(Recorded):
     usage: list[list[Usage]] = Field(default=[], description="of each rank, over the windows")
     stolen_load: list[float | None] = []
     evaluations: list[Evaluation] = []
-    dataset: DatasetFacts | None = None
-    quantization: QuantizationFacts | None = None
     allreduce: list[AllReduceRow] = []
     collectives: list[CollectiveRow] = []
     summary: Summary | None = None

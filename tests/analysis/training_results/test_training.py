@@ -22,15 +22,10 @@ from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results import training
 from scalecurve.training_results.tables import accuracy_table
+from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, Picture
 from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
-from scalecurve_api.record.rank import (
-    DatasetFacts,
-    Evaluation,
-    LayerHistogram,
-    Picture,
-    QuantizationFacts,
-    QuantizedRow,
-)
+from scalecurve_api.record.facts.quantization import LayerHistogram, QuantizationFacts, QuantizedRow
+from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import experiment, write_bundle
@@ -160,11 +155,11 @@ def quantized_with(**changes: object) -> QuantizationFacts:
 
 
 def looked_at(record: TrialRecord) -> TrialRecord:
-    return with_facts(record, noiseScale=noisy(record.trial)).model_copy(
-        update={
-            "dataset": facts(),
-            "quantization": whole_numbers(record.trial) if copies(record.trial) <= 2 else None,
-        }
+    return with_facts(
+        record,
+        dataset=facts(),
+        noiseScale=noisy(record.trial),
+        quantization=whole_numbers(record.trial) if copies(record.trial) <= 2 else None,
     )
 
 
@@ -304,10 +299,10 @@ def test_accuracy_on_a_test_set_is_beside_that_on_validation(bundle: Bundle):
 
 def with_test_set(trial: Trial) -> Trial:
     assert trial.record is not None
-    if trial.record.dataset is None:
+    if (data := DATASET.of(trial.record)) is None:
         return trial
-    dataset = trial.record.dataset.model_copy(update={"test": 40, "test_accuracy": 0.75})
-    return replace(trial, record=trial.record.model_copy(update={"dataset": dataset}))
+    tested = data.model_copy(update={"test": 40, "test_accuracy": 0.75})
+    return replace(trial, record=with_facts(trial.record, dataset=tested))
 
 
 def test_quantization_by_bits_scheme_and_stage(bundle: Bundle):
@@ -381,7 +376,7 @@ def test_without_evaluations_there_is_no_section(tmp_path: Path):
 def test_a_picture_that_is_none_is_black(tmp_path: Path):
     def change(record: TrialRecord) -> TrialRecord:
         bad = Picture(label=9, shape=[3, 12, 12], original="!!", trained="AAAA")
-        return looked_at(record).model_copy(update={"dataset": facts().model_copy(update={"pictures": [bad]})})
+        return with_facts(looked_at(record), dataset=facts().model_copy(update={"pictures": [bad]}))
 
     odd = open_bundle(write_bundle(tmp_path / "odd", TRAINED, tables=False, evaluations=learnt, change=change))
     report([odd], tmp_path / "out", ["svg"])
@@ -404,13 +399,10 @@ def test_the_verb_prints_the_tables(folder: Path, tmp_path: Path):
 
 
 def broken(tmp_path: Path, **changes: object) -> str:
-    """What is said of a bundle whose records were sealed with these fields."""
-    update = dict(changes)
+    """What is said of a bundle whose records were sealed with these facts."""
 
     def change(record: TrialRecord) -> TrialRecord:
-        fields = {name: value for name, value in update.items() if name in TrialRecord.model_fields}
-        facts = {name: value for name, value in update.items() if name not in fields}
-        return with_facts(looked_at(record).model_copy(update=fields), **facts)
+        return with_facts(looked_at(record), **changes)
 
     opened = open_bundle(write_bundle(tmp_path / "odd", TRAINED, tables=False, evaluations=learnt, change=change))
     assert not any(trial.good for trial in opened.trials)

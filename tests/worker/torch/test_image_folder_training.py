@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from scalecurve_api.contract import OUT_ENV
+from scalecurve_api.record.facts.dataset import DATASET
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.torch.program import run
 from tests.worker.forked_ranks import fork_ranks
@@ -45,12 +46,13 @@ def test_one_worker_tests_once_at_the_end(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv(OUT_ENV, str(tmp_path))
     run(asked(write_colors(tmp_path / "images"), 1, strategy="single"))
     (record,) = records(tmp_path, 1)
-    assert record.dataset is not None
-    assert (record.dataset.train, record.dataset.val, record.dataset.test) == (36, 9, 12)
-    assert record.dataset.class_names == sorted(COLORS)
-    assert record.dataset.test_accuracy is not None
+    data = DATASET.of(record)
+    assert data is not None
+    assert (data.train, data.val, data.test) == (36, 9, 12)
+    assert data.class_names == sorted(COLORS)
+    assert data.test_accuracy is not None
     # A third is chance.
-    assert record.dataset.test_accuracy > 0.6
+    assert data.test_accuracy > 0.6
     assert record.evaluations[-1].accuracy > 0.6
     assert record.options["instances"] == 2
 
@@ -61,7 +63,8 @@ def test_two_workers_share_the_test_set(tmp_path: Path) -> None:
     fork_ranks(tmp_path, 2, SCRIPTS / "built_in.py", trial=asked(root, 2))
     first, second = records(tmp_path, 2)
     assert first.parameter_checksum == second.parameter_checksum
-    assert first.dataset is not None
-    assert (first.dataset.test, second.dataset) == (12, None)
-    assert first.dataset.test_accuracy is not None
-    assert first.dataset.test_accuracy > 0.6
+    data = DATASET.of(first)
+    assert data is not None
+    assert (data.test, DATASET.of(second)) == (12, None)
+    assert data.test_accuracy is not None
+    assert data.test_accuracy > 0.6

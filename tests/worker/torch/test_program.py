@@ -13,6 +13,8 @@ import torch
 
 from scalecurve_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failure_file, journal_file
 from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.record.facts.dataset import DATASET
+from scalecurve_api.record.facts.quantization import QUANTIZATION
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import Evaluation, RankFailure, WindowKind
 from scalecurve_api.record.verdict import judge
@@ -65,10 +67,11 @@ def test_two_ranks_train_one_model(tmp_path: Path) -> None:
     assert all((accuracy * 1432).is_integer() or abs(accuracy * 1432 % 1 - 0.5) > 0.49 for accuracy in fitted)
     assert first.evaluations[1].wall_s > first.evaluations[0].wall_s > 0
     # So is what was trained looked at: in float32, on every image, where the evaluations were in bfloat16.
-    assert second.quantization is None
-    assert first.quantization is not None
-    assert first.quantization.float_accuracy == pytest.approx(first.evaluations[1].accuracy, abs=0.05)
-    assert {row.stage for row in first.quantization.rows} >= {"weights", "activations", "biases"}
+    assert QUANTIZATION.of(second) is None
+    quantized = QUANTIZATION.of(first)
+    assert quantized is not None
+    assert quantized.float_accuracy == pytest.approx(first.evaluations[1].accuracy, abs=0.05)
+    assert {row.stage for row in quantized.rows} >= {"weights", "activations", "biases"}
 
 
 def test_windows_without_communication_leave_no_trace(tmp_path: Path) -> None:
@@ -277,8 +280,9 @@ def test_a_training_to_accuracy_shows_its_data(alone: Path, monkeypatch: pytest.
     trial = trial.model_copy(update={"point": trial.point.model_copy(update={"batch_per_worker": 32})})
     run_alone(trial, monkeypatch)
     (record,) = records(alone, 1)
-    assert record.dataset is not None
-    assert (record.dataset.train, record.dataset.val, len(record.dataset.pictures)) == (1438, 359, 8)
+    data = DATASET.of(record)
+    assert data is not None
+    assert (data.train, data.val, len(data.pictures)) == (1438, 359, 8)
     (row,) = record.evaluations
     assert row.accuracy > 0.5
     # 0.55 for the label and 0.05 for each of the others: the entropy of that is the least loss, 1.677 nats.

@@ -9,6 +9,7 @@ from typing import Any
 
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import DataSource
+from scalecurve_api.record.facts.dataset import DATASET
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.tensorflow.data import arrays, image_folder
 from scalecurve_worker.tensorflow.data.sampler import Epochs, in_order
@@ -34,7 +35,7 @@ def train_to_accuracy(job: TensorFlowJob, bench: Bench, data: Epochs, goal: Accu
     keras.utils.set_random_seed(job.trial.seed)
     learner = ReplicaLearner(job, data)
     if first:
-        facts.dataset = job.config.dataset_facts(learner.validation_items)
+        DATASET.put(facts, job.config.dataset_facts(learner.validation_items))
     train_epochs(learner, bench, goal, workload.optimizer, workers, workload.options.reshuffle)
     if workload.data.source is DataSource.image_folder and has_test(job.config.folder, workload.data.validation):
         held = Validation(job, "test") if first else None

@@ -7,7 +7,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from scalecurve_api.programs.accuracy import Accuracy
+from scalecurve_api.record.facts.dataset import DATASET
 from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
+from scalecurve_api.record.facts.quantization import QUANTIZATION
 from scalecurve_worker.process.programs import extra
 from scalecurve_worker.record.session import Facts
 from scalecurve_worker.sdk.bench import Bench
@@ -32,7 +34,7 @@ def train_to_accuracy(job: TorchJob, bench: Bench, data: Loader, goal: Accuracy)
         parts = job.workload.options.gradient_accumulation
         learner.meter = NoiseMeter(learner.trainer, job.batch, world, parts)
     if world.rank == 0:
-        facts.dataset = dataset_facts(data, learner.validation, job.workload.data.pictures)
+        DATASET.put(facts, dataset_facts(data, learner.validation, job.workload.data.pictures))
     train_epochs(learner, bench, goal, job.workload.optimizer, job.trial.point.workers, job.workload.options.reshuffle)
     learner.validation.close()
     if job.has_test:
@@ -130,5 +132,5 @@ def use_trained(module: nn.Module, job: TorchJob, facts: Facts, goal: Accuracy, 
         training.set_epoch(0)
         inputs = [batch for batch, _ in islice(training, goal.quantization.calibration_batches)]
         validation = job.data("val", alone=True)
-        facts.quantization = extra("quantize")(module, inputs, validation, goal.quantization)
+        QUANTIZATION.put(facts, extra("quantize")(module, inputs, validation, goal.quantization))
         validation.close()

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.record.facts.dataset import DATASET
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_worker.sdk.bench import Bench
@@ -78,10 +79,11 @@ def train_epochs(
         if row is None:
             bench.not_finite()
             break
-        noise, facts = learner.noise_scale(epoch + 1), bench.session.facts
+        noise = learner.noise_scale(epoch + 1)
         if world.rank == 0:
             bench.session.keep_evaluation(row)
             if noise is not None:
+                facts = bench.session.facts
                 NOISE_SCALE.put(facts, [*NOISE_SCALE.of(facts), noise])
         if goal.stop_at_target and goal.target is not None and row.accuracy >= goal.target:
             break
@@ -94,9 +96,9 @@ def with_test(bench: Bench, items: int, result: EpochResult) -> None:
     """
     results = [EpochResult(**fields) for fields in bench.session.communicator.all_gather(asdict(result))]
     facts = bench.session.facts
-    if facts.dataset is not None:
+    if (data := DATASET.of(facts)) is not None:
         right, counted = (sum(getattr(each, name) for each in results) for name in ("correct", "counted"))
-        facts.dataset = facts.dataset.model_copy(update={"test": items, "test_accuracy": right / counted})
+        DATASET.put(facts, data.model_copy(update={"test": items, "test_accuracy": right / counted}))
 
 
 def evaluation_of(epoch: int, steps: int, wall_s: float, results: list[EpochResult]) -> Evaluation | None:

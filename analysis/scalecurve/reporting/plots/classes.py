@@ -6,7 +6,7 @@ from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve.training_results.tables import class_name, data_sets
-from scalecurve_api.record.rank import DatasetFacts
+from scalecurve_api.record.facts.dataset import DatasetFacts
 
 MOST_SETS, MOST_BARS, MOST_NAMES = 4, 60, 20
 _CAPTION = "Training items of each class."

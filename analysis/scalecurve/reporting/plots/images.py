@@ -15,7 +15,7 @@ from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve.training_results import PointTraining
 from scalecurve.training_results.tables import class_name
-from scalecurve_api.record.rank import DatasetFacts, Picture
+from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, Picture
 
 MOST_COLUMNS, MOST_ROWS = 8, 6
 SIDE = 0.82
@@ -28,7 +28,7 @@ _UNCHANGED = "Images from the data set with their class; training steps saw them
 @plot("pictures", section="data", order=10)
 def images(findings: Findings) -> Drawing | None:
     """A row of originals, and a row for each way in which the points transformed them."""
-    data_sets = [(p, p.records[0].dataset) for p in findings.training.points]
+    data_sets = [(p, DATASET.of(p.records[0])) for p in findings.training.points]
     with_images = [(p, facts) for p, facts in data_sets if facts is not None and facts.pictures]
     if not with_images:
         return None

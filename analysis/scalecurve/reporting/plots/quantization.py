@@ -8,7 +8,7 @@ from scalecurve.reporting.registry import plot
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results import PointTraining
 from scalecurve.training_results.quantization import STAGES, facts_of, float_accuracy, rows_of, share
-from scalecurve_api.record.rank import LayerHistogram
+from scalecurve_api.record.facts.quantization import LayerHistogram
 
 MOST_POINTS = 4
 LAYERS = 4

@@ -16,7 +16,7 @@ from PIL import Image
 
 from scalecurve_api.programs.data import Augmentation
 from scalecurve_api.programs.labels import Pictures, PseudoLabels, TrainingLabels
-from scalecurve_api.record.rank import Picture
+from scalecurve_api.record.facts.dataset import Picture
 from scalecurve_worker.torch.data import DataError, DataOptions, Loader, dataset_facts, open_data
 from scalecurve_worker.training.data.image_list import list_images
 from scalecurve_worker.training.data.small_sets import read_digits

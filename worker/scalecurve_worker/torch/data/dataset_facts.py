@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from scalecurve_api.programs.labels import Pictures
-from scalecurve_api.record.rank import DatasetFacts, Picture
+from scalecurve_api.record.facts.dataset import DatasetFacts, Picture
 from scalecurve_worker.torch.data.loader import Loader
 from scalecurve_worker.training.data.images import DataError
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scalecurve_api.record.rank import LabelFacts
+from scalecurve_api.record.facts.dataset import LabelFacts
 from scalecurve_worker.torch.data.augment import Draws
 from scalecurve_worker.training.data.augmentation import Augment
 from scalecurve_worker.training.data.images import DataError, FolderSplit

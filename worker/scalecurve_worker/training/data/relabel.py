@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalecurve_api.programs.labels import PseudoLabels, Resampling, TrainingLabels
-from scalecurve_api.record.rank import LabelFacts
+from scalecurve_api.record.facts.dataset import LabelFacts
 from scalecurve_worker.training.data.images import DataError
 
 Items = NDArray[np.int64]

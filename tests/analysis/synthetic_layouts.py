@@ -8,6 +8,7 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point
 from tests.analysis.synthetic import Truth, experiment, write_bundle
+from tests.api.rank_records import with_facts
 
 
 def form(repetitions: int = 3) -> ScalingExperiment:
@@ -55,4 +56,4 @@ def equal(record: TrialRecord) -> TrialRecord:
         how="test",
     )
     point = record.trial.point
-    return record.model_copy(update={"layout": point.parallelism, "equality": [same] * point.workers})
+    return with_facts(record, layout=point.parallelism, equality=[same] * point.workers)

@@ -8,7 +8,7 @@ from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.mean import mean
-from scalecurve_api.record.layout_facts import PipelineTimes
+from scalecurve_api.record.layout_facts import PIPELINE, PipelineTimes
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import count
 
@@ -48,9 +48,10 @@ def pipelines(bundles: Sequence[Bundle], level: float = 0.95) -> tuple[PipelineR
     records: dict[tuple[str, str], list[tuple[Point, PipelineTimes]]] = {}
     for bundle in bundles:
         for trial in bundle.trials:
-            if trial.good and trial.record is not None and trial.record.pipeline is not None:
+            times = PIPELINE.of(trial.record) if trial.good and trial.record is not None else None
+            if times is not None:
                 key = bundle.label, trial.spec.point.name
-                records.setdefault(key, []).append((trial.spec.point, trial.record.pipeline))
+                records.setdefault(key, []).append((trial.spec.point, times))
     return tuple(_result(label, members, level) for (label, _), members in records.items())
 
 

@@ -24,7 +24,6 @@ _OF_EVERY_RANK = frozenset(
         "foreign_load",
         "own_load",
         "stolen_load",
-        "equality",
         "usage",
     )
 )
@@ -90,7 +89,6 @@ def assemble(
         own_load=[record.own_load for record in ordered],
         stolen_load=[record.stolen_load for record in ordered],
         usage=[record.usage for record in ordered] if any(record.usage for record in ordered) else [],
-        equality=[record.equality for record in ordered] if any(record.equality for record in ordered) else [],
         facts=combined_facts([record.facts for record in ordered]),
         summary=summarize(trial, ordered, windows, journals),
         timeline=_timeline(ordered, outcome),

@@ -43,6 +43,7 @@ class Combination:
     combine: Callable[[Sequence[Any]], Any]  # of every rank, None where it has none
     part: Callable[["FactKind[Any]", "Recorded", int], Any]  # of a trial's record, for a rank by its index
     of_every_rank: bool = False  # whether the trial has a list, with one entry for each rank
+    kept: bool = True  # whether the trial has it at all
 
 
 FIRST = Combination(lambda values: values[0], lambda kind, record, rank: None if rank else kind.of(record))
@@ -104,9 +105,15 @@ FACT_KINDS: Registry[FactKind[Any]] = Registry(
     "kind of fact",
     FactKind,
     {
+        "axisTraffic": "scalecurve_api.record.layout_facts:AXIS_TRAFFIC",
         "dataset": "scalecurve_api.record.facts.dataset:DATASET",
+        "equality": "scalecurve_api.record.layout_facts:EQUALITY",
+        "layout": "scalecurve_api.record.layout_facts:LAYOUT",
         "noiseScale": "scalecurve_api.record.facts.noise_scale:NOISE_SCALE",
+        "pipeline": "scalecurve_api.record.layout_facts:PIPELINE",
+        "pushes": "scalecurve_api.record.facts.parameter_servers:PUSHES",
         "quantization": "scalecurve_api.record.facts.quantization:QUANTIZATION",
+        "servers": "scalecurve_api.record.facts.parameter_servers:SERVERS",
     },
 )
 
@@ -165,6 +172,8 @@ class Recorded(Model):
         wire: dict[str, Any] = handler(self)
         facts = wire.pop("facts", {})
         for kind in map(FACT_KINDS.get, FACT_KINDS.built_in):
+            if self.of_trial and not kind.ranks.kept:
+                continue
             listed = kind.absent is not None or (self.of_trial and kind.ranks.of_every_rank)
             empty: list[Any] | None = [] if listed else None
             if (value := facts.pop(kind.name, empty)) is not None or not info.exclude_none:

@@ -1,10 +1,16 @@
-"""What a rank records of its layout: bytes by dimension, and the comparison with one process."""
+"""What a rank records of its layout: bytes by dimension, and the comparison with one process, which is judged."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 from scalecurve_api.model import Int64, Model, Text
+from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.record.fact_kind import EVERY, SHARED, FactKind, Finding
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.spec.trial import InvalidReason, TrialSpec
+from scalecurve_api.text import count, few
 
 _Positive = Annotated[int, Field(ge=1, lt=1 << 63)]
 
@@ -73,3 +79,57 @@ class PipelineTimes(Model):
     def slowest(self) -> int:
         """Place in the pipeline of the worker with the most own time."""
         return self.own_s.index(max(self.own_s))
+
+
+def _computes_the_same(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Finding | None:
+    """Losses and gradients of the layout are those of one process, within the stated tolerance, on every rank."""
+    expected = trial.point.parallelism
+    if expected is None or not trial.workload.built_in:
+        return None
+    for record in ranks:
+        layout = LAYOUT.of(record)
+        if layout is None or layout.sizes != expected.sizes:
+            made = layout.spelled if layout is not None else "none"
+            detail = f"the layout of rank {record.topology.rank} is {made}, expected {expected.spelled}"
+            return False, detail
+    if unknown := [record.topology.rank for record in ranks if EQUALITY.of(record) is None]:
+        why = str(ranks[0].options.get("equality", "no comparison with one process"))
+        return None, f"rank {few(unknown)}: {why}"
+    pairs = [(record.topology.rank, compared) for record in ranks if (compared := EQUALITY.of(record)) is not None]
+    for rank, compared in pairs:
+        if (wrong := _wrong(compared)) is not None:
+            return False, f"rank {rank}: {wrong}"
+    steps = max(len(compared.losses) for _, compared in pairs)
+    if not steps:
+        return False, "no rank computed a loss"
+    worst = max(pairs, key=lambda pair: pair[1].gradient_error)[1]
+    detail = (
+        f"losses of {count(steps, 'step')} and gradients equal one process's ({expected.spelled}): largest error of a"
+    )
+    detail += f" gradient {worst.gradient_error:.2g}, tolerance {worst.gradient_tolerance:g}"
+    return True, detail
+
+
+def _wrong(compared: Equality) -> str | None:
+    pairs = zip(compared.losses, compared.reference, strict=False)
+    if len(compared.losses) not in (0, len(compared.reference)):
+        return f"{len(compared.losses)} losses, expected {len(compared.reference)}"
+    for step, (loss, reference) in enumerate(pairs, 1):
+        # Not <=, as no comparison holds for NaN.
+        if not abs(loss - reference) <= compared.loss_tolerance * abs(reference):
+            detail = f"the loss of step {step} is {loss:.6g}, that of one process {reference:.6g}"
+            return f"{detail} (tolerance {compared.loss_tolerance:g}, relative)"
+    if not compared.gradient_error <= compared.gradient_tolerance:
+        detail = f"the gradient of {compared.parameter} differs from one process's by {compared.gradient_error:.3g}"
+        return f"{detail} of its norm (tolerance {compared.gradient_tolerance:g})"
+    return None
+
+
+AXIS_TRAFFIC: FactKind[Sequence[AxisTraffic]] = FactKind("axisTraffic", list[AxisTraffic], ())
+LAYOUT: FactKind[Degrees | None] = FactKind("layout", Degrees, None, SHARED)
+"""Degrees of the mesh that was really made"""
+EQUALITY: FactKind[Equality | None] = FactKind(
+    "equality", Equality, None, EVERY, checks={InvalidReason.wrong_math.value: _computes_the_same}
+)
+PIPELINE: FactKind[PipelineTimes | None] = FactKind("pipeline", PipelineTimes, None)
+"""Of the pipeline that the rank is part of"""

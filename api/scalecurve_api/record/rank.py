@@ -6,10 +6,8 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from scalecurve_api.model import Int64, Model, Text
-from scalecurve_api.programs.parallelism import Degrees
 from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
 from scalecurve_api.record.fact_kind import Recorded
-from scalecurve_api.record.layout_facts import AxisTraffic, Equality, PipelineTimes
 from scalecurve_api.record.proof import Proof
 from scalecurve_api.record.sections import SectionTimes
 from scalecurve_api.record.step_trace import StepTrace
@@ -127,19 +125,6 @@ class Traffic(Model):
     how: Text = Field(description="how it was obtained")
 
 
-class ServerCounts(Model):
-    """What one parameter server counted over its life, warm-up included."""
-
-    server: Int64
-    parameters: Int64 = Field(description="elements it holds")
-    updates: Int64 = Field(description="changes of its parameters")
-    gradients: Int64 = Field(description="gradients that came in")
-    dropped: Int64 = Field(default=0, description="of these, too late and thrown away")
-    received_bytes: Int64
-    sent_bytes: Int64
-    staleness: dict[Text, Int64] = Field(default={}, description="updates between fetch and use -> gradients")
-
-
 class BatchSizes(Model):
     """Samples that the steps of one rank had."""
 
@@ -171,12 +156,6 @@ class RankRecord(Recorded):
     parameters: Int64 | None = None
     trained_parameters: Int64 | None = Field(default=None, description="of them, those that require a gradient")
     traffic: Traffic | None = None
-    axis_traffic: list[AxisTraffic] = Field(default=[], description="by collective and dimension of the layout")
-    layout: Degrees | None = Field(default=None, description="degrees of the mesh that was really made")
-    equality: Equality | None = Field(default=None, description="a layout against one process")
-    pipeline: PipelineTimes | None = Field(default=None, description="of the pipeline that this rank is part of")
-    servers: list[ServerCounts] = Field(default=[], description="on rank 0: the parameter servers")
-    pushes: Int64 | None = Field(default=None, description="gradients this rank sent to every parameter server")
     flops_per_sample: float | None = Field(default=None, description="of a training step; 1 MAC = 2 FLOPs")
     flops_spread: list[float] = Field(default=[], description="least and most of a counted step, in passes alone")
     hardware_flops_per_sample: float | None = Field(default=None, description="with what is recomputed")

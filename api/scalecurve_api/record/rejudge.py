@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 
-from scalecurve_api.record.checks import layout as laid_out
 from scalecurve_api.record.checks import placement as placed
 from scalecurve_api.record.checks import training as trained
-from scalecurve_api.record.checks.registered import makes_invalid
+from scalecurve_api.record.checks.registered import fact_checks, makes_invalid
 from scalecurve_api.record.fact_kind import known_kinds
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, Window
@@ -45,8 +44,7 @@ def _again(record: TrialRecord) -> Iterator[Check]:
     yield trained.strategy(trial, ranks)
     if not trial.workload.roles:
         yield trained.replicas(trial, ranks)
-    if trial.workload.built_in and trial.point.parallelism is not None:
-        yield laid_out.equality(trial, ranks)
+    yield from fact_checks(trial, ranks)
     yield trained.samples(trial, ranks)
     yield placed.throttled(ranks)
     yield placed.neighbors(trial, ranks)
@@ -56,15 +54,13 @@ def _again(record: TrialRecord) -> Iterator[Check]:
 def _ranks(record: TrialRecord) -> list[RankRecord]:
     """Rank records with what is left of them."""
     count = len(record.topology)
-    # What each rank sent is not kept: servers must still agree with one another, and hold the model between them.
-    sent = record.servers[0].gradients if record.servers else None
+    kinds = list(known_kinds())
     rows = zip(
         record.topology,
         _filled(record.parameter_checksums, count),
         _filled(record.device_samples, count),
         _filled(record.foreign_load, count),
         _filled(record.stolen_load, count),
-        _filled(record.equality, count),
         strict=True,
     )
     return [
@@ -79,19 +75,15 @@ def _ranks(record: TrialRecord) -> list[RankRecord]:
             device_samples=samples,
             foreign_load=foreign,
             stolen_load=stolen,
-            equality=equality,
-            layout=record.layout,
             sample_unit="tokens" if record.summary and record.summary.sample_unit == "tokens" else "samples",
             allreduce=record.allreduce,
             collectives=record.collectives,
             parameters=record.parameters,
-            servers=record.servers if index == 0 else [],
-            pushes=sent if index == 0 else None,
             started_ns=0,
             ended_ns=0,
-            facts={kind.name: kind.ranks.part(kind, record, index) for kind in known_kinds(list(record.facts))},
+            facts={kind.name: kind.ranks.part(kind, record, index) for kind in kinds},
         )
-        for index, (topology, checksum, samples, foreign, stolen, equality) in enumerate(rows)
+        for index, (topology, checksum, samples, foreign, stolen) in enumerate(rows)
     ]
 
 

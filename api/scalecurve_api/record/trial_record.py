@@ -15,15 +15,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from scalecurve_api.model import FileName, Int64, Model, canonical_json
-from scalecurve_api.programs.parallelism import Degrees
 from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
 from scalecurve_api.record.fact_kind import Recorded
-from scalecurve_api.record.layout_facts import AxisTraffic, Equality, PipelineTimes
 from scalecurve_api.record.rank import (
     DeviceSamples,
     Evaluation,
     RankTopology,
-    ServerCounts,
     Traffic,
     Usage,
     Warmup,
@@ -154,11 +151,6 @@ class TrialRecord(Recorded):
     parameters: Int64 | None = None
     trained_parameters: Int64 | None = None
     traffic: Traffic | None = None
-    axis_traffic: list[AxisTraffic] = []
-    layout: Degrees | None = None
-    equality: list[Equality | None] = Field(default=[], description="of each rank: a layout against one process")
-    pipeline: PipelineTimes | None = Field(default=None, description="of rank 0's pipeline")
-    servers: list[ServerCounts] = []
     flops_per_sample: float | None = None
     flops_spread: list[float] = []
     hardware_flops_per_sample: float | None = None

@@ -7,12 +7,11 @@ A check is passed, not passed, or could not be made (None), and says why. A chec
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scalecurve_api.record.checks import layout as laid_out
 from scalecurve_api.record.checks import placement as placed
 from scalecurve_api.record.checks import proof
 from scalecurve_api.record.checks import training as trained
 from scalecurve_api.record.checks import transport as carried
-from scalecurve_api.record.checks.registered import makes_invalid, registered_checks
+from scalecurve_api.record.checks.registered import fact_checks, makes_invalid, registered_checks
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
@@ -71,6 +70,7 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
             yield rate
     else:
         yield from _observed(trial, ranks)
+    yield from fact_checks(trial, ranks)
     yield trained.samples(trial, ranks)
     if not trial.workload.reported:
         yield trained.untimed(trial, ranks)
@@ -100,8 +100,6 @@ def _observed(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[Check]:
         yield proof.communication(trial, ranks)
         yield proof.data(trial, ranks)
     yield trained.replicas(trial, ranks)
-    if trial.workload.built_in and trial.point.parallelism is not None:
-        yield laid_out.equality(trial, ranks)
 
 
 def complete(trial: TrialSpec, ranks: Sequence[RankRecord], why: str | None = None) -> Check:

@@ -14,6 +14,7 @@ from scalecurve.curves.pipelines import pipeline_table, pipelines
 from scalecurve_api.record.layout_facts import PipelineTimes
 from scalecurve_api.record.trial_record import TrialRecord
 from tests.analysis.synthetic import experiment, write_bundle
+from tests.api.rank_records import with_facts
 
 FORM = experiment("mine", modes=["weak"], workers=[1, 4], windows=2, steps_per_window=5)
 
@@ -34,7 +35,7 @@ def times(own: list[float], parts: int, bubble: float, virtual: int = 1) -> Pipe
 def bundle(folder: Path, own: list[float], bubble: float) -> Path:
     def piped(record: TrialRecord) -> TrialRecord:
         one = record.trial.point.workers == 1
-        return record.model_copy(update={"pipeline": None if one else times(own, 8, bubble)})
+        return with_facts(record, pipeline=None if one else times(own, 8, bubble))
 
     return write_bundle(folder, FORM, tables=False, change=piped)
 

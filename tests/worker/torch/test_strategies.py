@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scalecurve_api.record.facts.parameter_servers import PUSHES, SERVERS
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.spec.trial import TrialSpec
 from tests.worker.trial_series import Results, run_series
@@ -166,13 +167,13 @@ def test_shares_and_servers_add_up_to_the_model(request: pytest.FixtureRequest, 
     share = found["fsdp-blocks"][0]
     assert sum(record.shard_elements or 0 for record in share) == share[0].parameters
     assert (share[0].options["fsdpParameterType"], share[0].options["fsdpGroups"]) == ("float32", 10)
-    steps = found["asynchronous"][0][0].pushes or 0
-    for server in found["asynchronous"][0][0].servers:
+    steps = PUSHES.of(found["asynchronous"][0][0]) or 0
+    for server in SERVERS.of(found["asynchronous"][0][0]):
         assert server.updates == server.gradients == sum(server.staleness.values()) == workers * steps
         # Each gradient came with a header, and so did the first parameters.
         assert server.received_bytes > 4 * server.parameters * workers * steps
-    steps = found["synchronous"][0][0].pushes or 0
-    (server,) = found["synchronous"][0][0].servers
+    steps = PUSHES.of(found["synchronous"][0][0]) or 0
+    (server,) = SERVERS.of(found["synchronous"][0][0])
     assert (server.updates, server.staleness) == (steps, {"0": workers * steps})
     if workers > 1:
         assert "broadcast of parameters" in found["zero1"][0][0].options["exposedCommunication"]
@@ -186,7 +187,7 @@ def test_synchronous_servers_train_as_ddp_does(two: Results) -> None:
 def test_a_backup_worker_spares_the_others_a_slow_one(two: Results) -> None:
     (first, second), verdict = two["slow"]
     assert (verdict.reason, verdict.message) == (None, "")
-    (server,) = first.servers
+    (server,) = SERVERS.of(first)
     assert server.dropped > 0
     assert server.updates == server.gradients - server.dropped
     mine, other = (sum(window.samples for window in record.windows) for record in (first, second))
@@ -245,7 +246,7 @@ def test_faults_are_seen(two: Results) -> None:
     )
     assert said["no-wrapper"][0] == "WrongStrategy"
     assert said["samples"][0] == "WrongSamples"
-    pushes = found["lost"][0][0].pushes or 0
+    pushes = PUSHES.of(found["lost"][0][0]) or 0
     assert said["lost"] == (
         "ReplicasDiverged",
         f"parameter server 0 took {pushes} gradients, but the workers sent {2 * pushes}",

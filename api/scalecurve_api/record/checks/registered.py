@@ -9,14 +9,12 @@ A package adds a check by an entry point in the group ``scalecurve.checks``::
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from scalecurve_api.record.fact_kind import Finding, known_kinds
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.registry import Registry, RegistryError
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
-
-Finding = tuple[bool | None, str]
-"""Whether a check passed, None if it could not be made, and its evidence."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,18 @@ def registered_checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Ou
             finding = None, f"the check failed: {type(error).__name__}: {error}"
         if finding is not None:
             yield Check(name=name, passed=finding[0], detail=finding[1])
+
+
+def fact_checks(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[Check]:
+    """Make the checks of every registered kind of fact."""
+    for kind in known_kinds():
+        for name, check in kind.checks.items():
+            try:
+                finding = check(trial, ranks)
+            except Exception as error:  # of another package's code
+                finding = None, f"the check failed: {type(error).__name__}: {error}"
+            if finding is not None:
+                yield Check(name=name, passed=finding[0], detail=finding[1])
 
 
 def makes_invalid(check: Check) -> bool:

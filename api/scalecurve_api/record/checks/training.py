@@ -8,6 +8,7 @@ from statistics import mean, median, median_low
 from scalecurve_api.programs.torch_options import Updates
 from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.checks.proof import drives_all, exchange_now_and_then
+from scalecurve_api.record.facts.parameter_servers import PUSHES, SERVERS
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
@@ -112,10 +113,10 @@ def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
     options = trial.workload.parameter_servers
     if options is None:
         return None
-    servers = ranks[0].servers
+    servers = SERVERS.of(ranks[0])
     if len(servers) != options.servers:
         return f"{len(servers)} parameter servers reported counts, expected {options.servers}"
-    sent = sum(record.pushes or 0 for record in ranks)
+    sent = sum(PUSHES.of(record) or 0 for record in ranks)
     for server in servers:
         if server.gradients != sent:
             return f"parameter server {server.server} took {server.gradients} gradients, but the workers sent {sent}"

@@ -6,7 +6,7 @@ from scalecurve_api.record.layout_facts import Equality
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import judge
 from tests.api.judged import of
-from tests.api.rank_records import GOOD, rank_record, trial
+from tests.api.rank_records import GOOD, rank_record, trial, with_facts
 
 CHANGES = {"workload/parallelism": {"tensor": 2}, "workload/model": "llama_tiny"}
 SAME = Equality(
@@ -28,7 +28,7 @@ def judged(**changes: object) -> tuple[bool | None, str]:
 
     def rank(number: int) -> RankRecord:
         update = {"layout": degrees, "equality": SAME, **(changes if number else {})}
-        return rank_record(number, laid_out).model_copy(update=update)
+        return with_facts(rank_record(number, laid_out), **update)
 
     return of(judge(laid_out, {0: rank(0), 1: rank(1)}, GOOD), "WrongMath")
 

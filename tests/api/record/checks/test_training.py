@@ -6,12 +6,13 @@ import pytest
 
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.checks.proof import not_shown
-from scalecurve_api.record.rank import BatchSizes, ServerCounts
+from scalecurve_api.record.facts.parameter_servers import ServerCounts
+from scalecurve_api.record.rank import BatchSizes
 from scalecurve_api.record.rejudge import rejudge
 from scalecurve_api.record.verdict import Verdict, judge
 from scalecurve_api.spec.trial import TrialPhase
 from tests.api.judged import TWO, invalid, of, two
-from tests.api.rank_records import GOOD, rank_record, ranks_of, steps_of, trial, window
+from tests.api.rank_records import GOOD, rank_record, ranks_of, steps_of, trial, window, with_facts
 
 # WrongBackend
 
@@ -173,7 +174,7 @@ def test_a_record_of_parameter_servers_is_judged_again_by_their_counts(
     ranks = ranks_of(of, **good, initial_checksum="before")
     record = assemble(of, ranks, {rank: steps_of(rank) for rank in ranks}, GOOD).record
     assert record.phase is TrialPhase.succeeded
-    broken = rejudge(record.model_copy(update={"servers": servers}))
+    broken = rejudge(with_facts(record, servers=servers))
     assert (broken.detail if broken else None) == said
 
 

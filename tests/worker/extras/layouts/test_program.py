@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.record.layout_facts import AXIS_TRAFFIC, PIPELINE
 from tests.worker.extras.layouts.every_layout import BATCH, PICTURES, TEXT, trial
 from tests.worker.extras.layouts.runs import run, valid
 from tests.worker.trial_series import Cases, Results, judged
@@ -60,28 +61,28 @@ def test_two_processes_of_torchrun(tmp_path: Path) -> None:
 def test_two_processes_train_as_one_does(two: Results) -> None:
     results = two.of(*RIGHT)
     valid(results)
-    tensor = {(row.axis, row.kind) for row in results["tensor"][0][0].axis_traffic}
+    tensor = {(row.axis, row.kind) for row in AXIS_TRAFFIC.of(results["tensor"][0][0])}
     assert tensor >= {("tensor", "all-gather"), ("tensor", "reduce-scatter")}
     assert {axis for axis, _ in tensor} == {"tensor"}
-    sent = [row for row in results["pipeline"][0][0].axis_traffic if row.kind == "send"]
+    sent = [row for row in AXIS_TRAFFIC.of(results["pipeline"][0][0]) if row.kind == "send"]
     # All sequences of the batch in four micro-batches: 32 tokens, 64 wide, in fp32.
     assert [(row.axis, row.calls, row.payload_bytes) for row in sent] == [("pipeline", 4, BATCH * 32 * 64 * 4)]
-    observed = results["pipeline"][0][0].pipeline
+    observed = PIPELINE.of(results["pipeline"][0][0])
     assert observed is not None
-    assert observed == results["pipeline"][0][1].pipeline
+    assert observed == PIPELINE.of(results["pipeline"][0][1])
     assert (observed.schedule, observed.workers, observed.micro_batches) == ("gpipe", 2, 4)
     assert 0 < observed.bubble < 1
     assert all(0 < own <= 1.1 * observed.span_s for own in observed.own_s)
-    assert results["tensor"][0][0].pipeline is None
-    twice = results["interleaved"][0][0].pipeline
+    assert PIPELINE.of(results["tensor"][0][0]) is None
+    twice = PIPELINE.of(results["interleaved"][0][0])
     assert twice is not None
     assert twice.stages_per_worker == 2
     assert twice.expected_bubble == pytest.approx(1 / 9)
     # There and back, forward and backward, in each of two layers: two experts a token of half the sequences.
-    (exchanged,) = (row for row in results["experts"][0][0].axis_traffic if row.kind == "all-to-all")
+    (exchanged,) = (row for row in AXIS_TRAFFIC.of(results["experts"][0][0]) if row.kind == "all-to-all")
     assert (exchanged.axis, exchanged.calls) == ("expert", 2 * 2 * 2)
     assert exchanged.payload_bytes == 2 * 2 * 2 * (BATCH // 2 * 2 * 32 * 64 * 4)
-    replicas = results["replicas"][0][0].axis_traffic
+    replicas = AXIS_TRAFFIC.of(results["replicas"][0][0])
     assert sum(row.payload_bytes for row in replicas if row.kind == "all-reduce") == 4 * 115_008
 
 
@@ -105,7 +106,7 @@ def test_four_processes_train_products_of_dimensions(tmp_path: Path) -> None:
         },
     )
     valid(results)
-    axes = {row.axis for row in results["hsdp"][0][0].axis_traffic}
+    axes = {row.axis for row in AXIS_TRAFFIC.of(results["hsdp"][0][0])}
     assert axes == {"replicate", "shard"}
 
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from scalecurve_api.programs.parallelism import Dimension, Parallelism
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import Recomputation
-from scalecurve_api.record.layout_facts import AxisTraffic, Equality
+from scalecurve_api.record.layout_facts import AXIS_TRAFFIC, EQUALITY, LAYOUT, PIPELINE, AxisTraffic, Equality
 from scalecurve_api.record.rank import Traffic
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.extras.layouts.equality import compare
@@ -106,7 +106,7 @@ def _measure(job: TorchJob, meshes: Meshes) -> None:
         if value is not None:
             bench.loss(value)
     facts.peak_memory_bytes = memory.bytes()
-    facts.pipeline = observe_pipeline(trainer, layout, split_batch(next(batches), parts), device)
+    PIPELINE.put(facts, observe_pipeline(trainer, layout, split_batch(next(batches), parts), device))
     data.close()
     bench.finish(checksum(laid))
 
@@ -143,7 +143,7 @@ def _note(
 ) -> None:
     facts, workload, degrees = bench.session.facts, job.workload, laid.meshes.degrees
     facts.strategy = type(laid.meshes.dense).__name__
-    facts.layout = degrees
+    LAYOUT.put(facts, degrees)
     facts.shard_elements = laid.own_elements()
     facts.options = {
         "device": str(job.device),
@@ -160,8 +160,8 @@ def _note(
     if isinstance(compared, str):
         facts.options["equality"] = compared
     else:
-        facts.equality = compared
-    facts.axis_traffic = traffic
+        EQUALITY.put(facts, compared)
+    AXIS_TRAFFIC.put(facts, traffic)
     facts.traffic = Traffic(
         payload_bytes=sum(row.payload_bytes for row in traffic),
         wire_bytes=sum(row.wire_bytes for row in traffic),

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from scalecurve_api.programs.torch import TCP, TorchWorkload
 from scalecurve_api.programs.torch_options import Updates
-from scalecurve_api.record.rank import ServerCounts, Traffic
+from scalecurve_api.record.facts.parameter_servers import PUSHES, SERVERS, ServerCounts
+from scalecurve_api.record.rank import Traffic
 from scalecurve_worker.extras.parameter_server import protocol
 from scalecurve_worker.extras.parameter_server.protocol import Header, MessageKind
 from scalecurve_worker.extras.parameter_server.server import ServerSpec
@@ -155,9 +156,10 @@ class ParameterServerClient:
             missed = self.optimizer.behind
         self.settle()
         facts = bench.session.facts
-        facts.backend, facts.pushes = TCP, self.optimizer.pushes
+        facts.backend = TCP
+        PUSHES.put(facts, self.optimizer.pushes)
         if self.communicator.rank == 0:
-            facts.servers = self.optimizer.counts()
+            SERVERS.put(facts, self.optimizer.counts())
         # Nobody goes on to other gradients before these are counted.
         self.communicator.barrier()
 

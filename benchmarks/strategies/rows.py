@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalecurve_api.record.assemble import combine_windows
+from scalecurve_api.record.collective_row import ALLREDUCE
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.verdict import judge
@@ -50,7 +51,7 @@ def fill(row: Row, trial: TrialSpec, ranks: Sequence[RankRecord]) -> None:
     first = ranks[0]
     row.strategy, row.backend, row.options, row.versions = first.strategy, first.backend, first.options, first.versions
     row.unit, row.loss = first.sample_unit, first.last_loss
-    row.sizes = [size.wire() for size in first.allreduce]
+    row.sizes = [size.wire() for size in ALLREDUCE.of(first)]
     windows = combine_windows(ranks)
     train = [each for each in windows if each.kind is WindowKind.train]
     bare = [each for each in windows if each.kind is WindowKind.no_communication]

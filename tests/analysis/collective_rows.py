@@ -10,6 +10,7 @@ from scalecurve_api.record.collective_row import CollectiveRow
 from scalecurve_api.record.transport import Transport
 from scalecurve_api.record.trial_record import TrialRecord
 from tests.analysis.synthetic import experiment, write_bundle
+from tests.api.rank_records import with_facts
 
 SIZES = tuple(1 << power for power in range(3, 27))
 LATENCY_US, GB_S = 12.0, 200.0
@@ -69,8 +70,8 @@ def collectives_bundle(
             for place in record.topology
             if (way := (carried or {}).get(count))
         ]
-        change = {"collectives": [*own, *beside], "windows": [], "summary": None, "transports": seen}
-        return record.model_copy(update=change)
+        change = {"windows": [], "summary": None, "transports": seen}
+        return with_facts(record, collectives=[*own, *beside]).model_copy(update=change)
 
     of = experiment("six", modes=["strong"], workers=workers, workload={"program": "collectives"})
     return write_bundle(folder, of, tables=False, change=measured)

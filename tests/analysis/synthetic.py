@@ -123,7 +123,7 @@ def write_bundle(
             "reason": reason,
             "message": message,
             "evaluations": extra,
-            "allreduce": allreduce(trial) if allreduce else [],
+            "facts": {"allreduce": allreduce(trial)} if allreduce else {},
             "files": {name: digest(data) for name, data in files.items()},
         }
         if allreduce:

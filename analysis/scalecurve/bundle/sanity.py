@@ -22,12 +22,6 @@ _STEPS: Limits = (0, 1e12)
 _SHARE: Limits = (0, 1)
 _WORKERS: Limits = (1, 1e6)
 _FLOPS: Limits = (1, 1e24)
-_MICROSECONDS: Limits = (1e-6, 1e15)
-_TIMED = {
-    "bytes": _SOME,
-    **dict.fromkeys(("time_us_median", "time_us_p95"), _MICROSECONDS),
-    **dict.fromkeys(("algbw", "busbw"), (0, 1e9)),
-}
 _LIMITS: Bounds = {
     "trial.point": {
         **dict.fromkeys(("workers", "nodes", "workers_per_node"), _WORKERS),
@@ -47,8 +41,6 @@ _LIMITS: Bounds = {
         "first_step": _STEPS,
         "energy_j": (0, 1e15),
     },
-    "allreduce": _TIMED,
-    "collectives": _TIMED,
     "evaluations": {"epoch": _EPOCHS, "wall_s": _SECONDS, "accuracy": _SHARE, "train_accuracy": _SHARE},
     "device_samples": {"sm_mhz_mean": (0, 1e6), "utilization_mean": _SHARE},
     "summary": {

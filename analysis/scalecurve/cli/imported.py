@@ -13,6 +13,7 @@ from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, output_option, show
 from scalecurve.importing.importer import IMPORTERS
 from scalecurve_api.problem import printable
+from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
 from scalecurve_api.text import count
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def _table(composed: Composed) -> Table:
             ),
             (
                 Column("sizes", "Message sizes", "count"),
-                lambda record: len(record.allreduce) + len(record.collectives) or None,
+                lambda record: len(ALLREDUCE.of(record)) + len(COLLECTIVES.of(record)) or None,
             ),
             (Column("source", "Source"), lambda record: record.source),
             (Column("note", "Note"), lambda record: record.message or None),

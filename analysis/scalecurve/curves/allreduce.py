@@ -12,7 +12,7 @@ from scalecurve.curves.missing import nothing_valid
 from scalecurve.render import formatting
 from scalecurve.render.notebook import OneTable
 from scalecurve.render.table import Column, Table, experiment_column, table_of
-from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.collective_row import ALLREDUCE, AllReduceRow
 from scalecurve_api.spec.trial import Point
 
 _NONE = "No valid trial measured all-reduce by itself; an experiment with program: allreduce does."
@@ -106,12 +106,13 @@ def allreduce(bundles: Sequence[Bundle]) -> AllReduceReport:
     Returns:
         Latency in microseconds, and algorithm and bus bandwidth in GB/s, by message size.
     """
-    points: dict[tuple[str, str], tuple[Point, list[list[AllReduceRow]]]] = {}
+    points: dict[tuple[str, str], tuple[Point, list[Sequence[AllReduceRow]]]] = {}
     for bundle in bundles:
         for trial in bundle.trials:
-            if trial.good and trial.record is not None and trial.record.allreduce:
+            rows = ALLREDUCE.of(trial.record) if trial.good and trial.record is not None else ()
+            if rows:
                 key = bundle.label, trial.spec.point.name
-                points.setdefault(key, (trial.spec.point, []))[1].append(trial.record.allreduce)
+                points.setdefault(key, (trial.spec.point, []))[1].append(rows)
     order = {bundle.label: index for index, bundle in enumerate(bundles)}
     results = [PointBandwidth(label, point, _sizes(runs)) for (label, _), (point, runs) in points.items()]
     results.sort(key=lambda p: (order[p.bundle], p.point.series, p.point.workers, p.point.nodes))

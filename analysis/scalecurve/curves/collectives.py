@@ -15,7 +15,7 @@ from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate, RepetitionTotals
 from scalecurve.statistics.intervals import throughput
 from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import CollectiveRow
+from scalecurve_api.record.collective_row import COLLECTIVES, CollectiveRow
 from scalecurve_api.spec.trial import Point
 
 OWN = "scalecurve"
@@ -95,7 +95,7 @@ class CollectivesReport(OneTable):
 def rows_of(trial: Trial) -> Iterator[CollectiveRow]:
     """Rows of ``program: collectives``, if the trial is valid."""
     if trial.good and trial.record is not None:
-        yield from trial.record.collectives
+        yield from COLLECTIVES.of(trial.record)
 
 
 def collectives(bundles: Sequence[Bundle]) -> CollectivesReport:

@@ -13,6 +13,7 @@ from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit, Va
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import AxisError
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, make_plan
+from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import Origin, Summary, TrialRecord, TrialWindow
 from scalecurve_api.spec.experiment import ScalingExperiment
@@ -270,8 +271,7 @@ def _record(trial: TrialSpec, reading: Reading) -> TrialRecord:
         environment=dict(reading.environment),
         options={"datasetSamples": 1} if reading.unit is Unit.runs else {},
         windows=windows,
-        allreduce=list(reading.allreduce),
-        collectives=list(reading.collectives),
+        facts={ALLREDUCE.name: list(reading.allreduce), COLLECTIVES.name: list(reading.collectives)},
         transports=[reading.transport] if reading.transport else [],
         summary=summary if windows or reading.times_collectives else None,
     ).sealed()

@@ -157,7 +157,7 @@ def summarize(
         final_accuracy=evaluations[-1].accuracy if evaluations else None,
         best_accuracy=max((e.accuracy for e in evaluations), default=None),
         seconds_to_target=next((e.wall_s for e in evaluations if target is not None and e.accuracy >= target), None),
-        peak_busbw=max((row.busbw for row in (*first.allreduce, *first.collectives)), default=None),
+        **{name: value for kind in known_kinds() if kind.summary for name, value in kind.summary(trial, first).items()},
     )
 
 

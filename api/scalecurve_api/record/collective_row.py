@@ -1,9 +1,14 @@
 """A line of a microbenchmark's table, in nccl-tests' conventions."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
 from pydantic import Field
 
 from scalecurve_api.model import Int64, Model, Text
 from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.record.fact_kind import Bounds, FactKind, Recorded
+from scalecurve_api.spec.trial import TrialSpec
 
 
 class AllReduceRow(Model):
@@ -30,3 +35,22 @@ class CollectiveRow(AllReduceRow):
 
     collective: Collective
     tool: Text = "scalecurve"
+
+
+def _summary(trial: TrialSpec, rank: Recorded) -> Mapping[str, Any]:
+    return {"peak_busbw": max((row.busbw for row in (*ALLREDUCE.of(rank), *COLLECTIVES.of(rank))), default=None)}
+
+
+_BOUNDS: Final[Bounds] = {
+    "": {
+        "bytes": (1, 1e15),
+        **dict.fromkeys(("time_us_median", "time_us_p95"), (1e-6, 1e15)),
+        **dict.fromkeys(("algbw", "busbw"), (0, 1e9)),
+    }
+}
+ALLREDUCE: FactKind[Sequence[AllReduceRow]] = FactKind(
+    "allreduce", list[AllReduceRow], (), bounds=_BOUNDS, summary=_summary, is_result=True
+)
+COLLECTIVES: FactKind[Sequence[CollectiveRow]] = FactKind(
+    "collectives", list[CollectiveRow], (), bounds=_BOUNDS, is_result=True
+)

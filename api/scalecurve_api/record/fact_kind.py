@@ -9,7 +9,7 @@ Its values are in ``facts`` of the records of ranks and trials. Built-in kinds a
 itself, where older versions expect them; both forms are read.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -61,8 +61,9 @@ class FactKind(Generic[T]):
     """One kind of fact.
 
     Bounds are by the place in the fact, "" for itself, and by field: the smallest and the largest possible value, or a
-    function that tells both of what has the field. A check has the name that it is shown under; under another name than
-    an ``InvalidReason``'s it only warns. It gets the ranks' records and returns None where it does not apply.
+    function that tells both of what has the field. A check is by the name that it is shown under; under another than an
+    ``InvalidReason``'s it only warns. It gets the ranks' records, and returns None where it does not apply. ``summary``
+    gives fields of the trial's ``Summary``, by the first rank's record.
     """
 
     name: str  # as on the wire, in camelCase, and as it is registered
@@ -71,6 +72,9 @@ class FactKind(Generic[T]):
     ranks: Combination = FIRST
     bounds: Bounds = field(default_factory=dict)
     checks: Mapping[str, Callable[[TrialSpec, Sequence[Any]], Finding | None]] = field(default_factory=dict)
+
+    summary: Callable[[TrialSpec, "Recorded"], Mapping[str, Any]] | None = None
+    is_result: bool = False  # whether its rows are what a program without timed windows measures
 
     def of(self, record: "Recorded") -> T:
         """What a rank measured, or its trial has of it."""
@@ -85,6 +89,10 @@ class FactKind(Generic[T]):
     def put(self, record: "Recorded", value: T) -> None:
         """Note what was measured in a record that is being made."""
         record.facts[self.name] = value
+
+    def extend(self, record: "Recorded", rows: Iterable[Any]) -> None:
+        """Add rows to those that were noted, of a kind that is a list of them."""
+        record.facts.setdefault(self.name, []).extend(rows)
 
     @cached_property
     def _of_rank(self) -> TypeAdapter[Any]:
@@ -105,7 +113,9 @@ FACT_KINDS: Registry[FactKind[Any]] = Registry(
     "kind of fact",
     FactKind,
     {
+        "allreduce": "scalecurve_api.record.collective_row:ALLREDUCE",
         "axisTraffic": "scalecurve_api.record.layout_facts:AXIS_TRAFFIC",
+        "collectives": "scalecurve_api.record.collective_row:COLLECTIVES",
         "dataset": "scalecurve_api.record.facts.dataset:DATASET",
         "equality": "scalecurve_api.record.layout_facts:EQUALITY",
         "layout": "scalecurve_api.record.layout_facts:LAYOUT",

@@ -6,7 +6,6 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from scalecurve_api.model import Int64, Model, Text
-from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
 from scalecurve_api.record.fact_kind import Recorded
 from scalecurve_api.record.proof import Proof
 from scalecurve_api.record.sections import SectionTimes
@@ -180,8 +179,6 @@ class RankRecord(Recorded):
     usage: list[Usage] = Field(default=[], description="over the windows: of the GPU, or of this rank's cores")
     metrics_port: Int64 | None = None
     evaluations: list[Evaluation] = []
-    allreduce: list[AllReduceRow] = []
-    collectives: list[CollectiveRow] = []
     proof: Proof | None = Field(default=None, description="of programs that are not built in")
     options: dict[Text, Any] = Field(default={}, description="settings the program resolved for itself")
     started_ns: Int64

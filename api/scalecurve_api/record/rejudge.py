@@ -76,8 +76,6 @@ def _ranks(record: TrialRecord) -> list[RankRecord]:
             foreign_load=foreign,
             stolen_load=stolen,
             sample_unit="tokens" if record.summary and record.summary.sample_unit == "tokens" else "samples",
-            allreduce=record.allreduce,
-            collectives=record.collectives,
             parameters=record.parameters,
             started_ns=0,
             ended_ns=0,

@@ -15,7 +15,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from scalecurve_api.model import FileName, Int64, Model, canonical_json
-from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
 from scalecurve_api.record.fact_kind import Recorded
 from scalecurve_api.record.rank import (
     DeviceSamples,
@@ -168,8 +167,6 @@ class TrialRecord(Recorded):
     usage: list[list[Usage]] = Field(default=[], description="of each rank, over the windows")
     stolen_load: list[float | None] = []
     evaluations: list[Evaluation] = []
-    allreduce: list[AllReduceRow] = []
-    collectives: list[CollectiveRow] = []
     summary: Summary | None = None
     timeline: list[Timeline] = []
     exit_codes: dict[str, Int64 | None] = {}

@@ -12,6 +12,7 @@ from scalecurve_api.record.checks import proof
 from scalecurve_api.record.checks import training as trained
 from scalecurve_api.record.checks import transport as carried
 from scalecurve_api.record.checks.registered import fact_checks, makes_invalid, registered_checks
+from scalecurve_api.record.fact_kind import known_kinds
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
@@ -110,7 +111,7 @@ def complete(trial: TrialSpec, ranks: Sequence[RankRecord], why: str | None = No
         detail = f"no record from rank {few(missing)} of {trial.point.workers}"
         return Check(name=name, passed=False, detail=f"{detail}: {why}" if why else detail)
     if trial.workload.calls() is not None:
-        rows = len(ranks[0].allreduce) + len(ranks[0].collectives)
+        rows = sum(len(kind.of(ranks[0])) for kind in known_kinds() if kind.is_result)
         return Check(name=name, passed=rows > 0, detail=f"{rows} message sizes measured")
     expected = trial.measure.windows
     for record in ranks:

@@ -17,6 +17,7 @@ from scalecurve.importing.columns import Statements
 from scalecurve.importing.import_bundle import import_bundle, importer_of
 from scalecurve.importing.reading import SourceError
 from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.record.collective_row import COLLECTIVES
 from tests.analysis.importing.test_collective_files import SIZES, printed, read, report
 
 KINDS = {
@@ -71,7 +72,7 @@ def test_all_collectives_of_one_machine_are_one_run(tmp_path: Path) -> None:
     (tmp_path / "all.txt").write_text(printed() + of("all_gather_perf") + of("alltoall_perf"))
     (tmp_path / "again.txt").write_text(printed())
     composed = import_bundle([tmp_path / "all.txt", tmp_path / "again.txt"], tmp_path / "out")
-    assert [len({row.collective for row in record.collectives}) for record in composed.records] == [3, 1]
+    assert [len({row.collective for row in COLLECTIVES.of(record)}) for record in composed.records] == [3, 1]
     results = collectives(open_bundles([tmp_path / "out"])).results
     largest = {
         each.line.collective: each for each in results if each.line.bytes == 128 << 20 and not each.line.in_place

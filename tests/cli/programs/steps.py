@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import scalecurve_worker
-from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.collective_row import ALLREDUCE, AllReduceRow
 
 HELD_STEPS = 15
 
@@ -41,7 +41,7 @@ def main() -> None:
         while steps >= HELD_STEPS and given.hold and given.hold.exists():
             time.sleep(0.01)
     if given.rows:
-        bench.session.facts.allreduce += [rows(size) for size in (8, 1 << 20)]
+        ALLREDUCE.extend(bench.session.facts, [rows(size) for size in (8, 1 << 20)])
     bench.finish()
 
 

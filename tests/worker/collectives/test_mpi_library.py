@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
@@ -46,13 +47,13 @@ def test_a_record_as_every_program_leaves_it(tmp_path: Path, workers: int, algor
     found = records(tmp_path, workers)
     assert [record.backend for record in found] == ["mpi"] * workers
     first = found[0]
-    assert [row.bytes for row in first.allreduce] == [4, 128, 4096]
-    assert [row.errors for row in first.allreduce] == [0, 0, 0]
-    for row in first.allreduce:
+    assert [row.bytes for row in ALLREDUCE.of(first)] == [4, 128, 4096]
+    assert [row.errors for row in ALLREDUCE.of(first)] == [0, 0, 0]
+    for row in ALLREDUCE.of(first):
         assert row.in_place
         assert row.iterations == 6
         assert row.busbw == pytest.approx(row.algbw * 2 * (workers - 1) / workers)
-    assert [record.allreduce for record in found] == [first.allreduce] * workers
+    assert [ALLREDUCE.of(record) for record in found] == [ALLREDUCE.of(first)] * workers
     assert first.versions["mpi"].startswith("Open MPI ")
     set_to = first.options["libraryParameters"]
     assert set_to.get("coll_tuned_allreduce_algorithm") == {
@@ -81,7 +82,7 @@ def test_a_hierarchical_all_reduce_sends_a_share_across_nodes(tmp_path: Path) ->
 def test_every_collective(tmp_path: Path) -> None:
     asked = make_trial(3, workload={"program": "collectives", "backend": "mpi", "device": "auto", "sizes": SIZES})
     mpirun(tmp_path, 3, NO_TORCH, trial=asked)
-    rows = records(tmp_path, 3)[0].collectives
+    rows = COLLECTIVES.of(records(tmp_path, 3)[0])
     assert [(row.collective, row.errors) for row in rows] == [(kind, 0) for kind in Collective for _ in range(3)]
 
 
@@ -126,7 +127,7 @@ def test_what_mpi_does_not_do_as_asked_is_said(tmp_path: Path, environment: dict
 def test_a_hierarchical_all_reduce_over_two_nodes(tmp_path: Path) -> None:
     asked = on_nodes(trial(4, "hierarchical"), 2)
     mpirun(tmp_path, 4, NO_TORCH, trial=asked)
-    rows = records(tmp_path, 4)[0].allreduce
+    rows = ALLREDUCE.of(records(tmp_path, 4)[0])
     assert [(row.bytes, row.errors) for row in rows] == [(8, 0), (128, 0), (4096, 0)]  # whole elements for two
 
 
@@ -149,11 +150,11 @@ def test_a_models_gradients_one_after_another(tmp_path: Path) -> None:
     asked = trial(2, model="mlp", sizes={"payload": "gradients", "iterations": 3})
     mpirun(tmp_path, 2, "-m", "scalecurve_worker", trial=asked)
     first = records(tmp_path, 2)[0]
-    *alone, step = first.allreduce
+    *alone, step = ALLREDUCE.of(first)
     assert {row.messages for row in alone} == {1}
     assert step.messages > len(alone) > 1  # several layers have biases of one size
     assert step.bytes > sum(row.bytes for row in alone)
-    assert {row.errors for row in first.allreduce} == {0}
+    assert {row.errors for row in ALLREDUCE.of(first)} == {0}
 
 
 def test_an_image_without_mpi4py(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve_api.record.assemble import assemble
+from scalecurve_api.record.collective_row import ALLREDUCE
 from scalecurve_api.record.envelope import Envelope, digest, unseal
 from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.outcome import Outcome
@@ -201,7 +202,7 @@ def test_a_launcher_of_mpi_starts_the_built_in_programs(tmp_path: Path, answerin
     record = judged(trial, envelope).record
     assert (record.message, record.backend) == ("", backend)
     assert [at.local_rank for at in record.topology] == [0, 1]
-    assert len(record.allreduce) == (2 if backend == "mpi" else 0)
+    assert len(ALLREDUCE.of(record)) == (2 if backend == "mpi" else 0)
 
 
 def test_a_pod_that_is_told_to_end_ends_its_ranks_and_says_so(tmp_path: Path) -> None:

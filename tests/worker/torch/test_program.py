@@ -13,6 +13,7 @@ import torch
 
 from scalecurve_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failure_file, journal_file
 from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
 from scalecurve_api.record.facts.dataset import DATASET
 from scalecurve_api.record.facts.quantization import QUANTIZATION
 from scalecurve_api.record.outcome import Outcome
@@ -111,13 +112,13 @@ def test_all_reduce_by_size(tmp_path: Path) -> None:
     trial = make_trial(2, workload={"program": "allreduce", "sizes": sizes})
     fork_ranks(tmp_path, 2, SCRIPTS / "built_in.py", trial=trial)
     first, second = records(tmp_path, 2)
-    assert first.allreduce == second.allreduce
-    assert [(row.bytes, row.in_place, row.iterations, row.errors) for row in first.allreduce] == [
+    assert ALLREDUCE.of(first) == ALLREDUCE.of(second)
+    assert [(row.bytes, row.in_place, row.iterations, row.errors) for row in ALLREDUCE.of(first)] == [
         (8, True, 6, 0),
         (512, True, 6, 0),
         (32768, True, 6, 0),
     ]
-    for row in first.allreduce:
+    for row in ALLREDUCE.of(first):
         assert row.algbw == pytest.approx(row.bytes / row.time_us_median / 1e3)
         assert row.busbw == row.algbw
         assert row.time_us_min <= row.time_us_median <= row.time_us_p95
@@ -130,8 +131,8 @@ def test_every_collective_by_size(tmp_path: Path) -> None:
     trial = make_trial(3, workload={"program": "collectives", "sizes": sizes})
     fork_ranks(tmp_path, 3, SCRIPTS / "built_in.py", trial=trial)
     ranks = records(tmp_path, 3)
-    rows = ranks[0].collectives
-    assert [record.collectives for record in ranks] == [rows] * 3
+    rows = COLLECTIVES.of(ranks[0])
+    assert [COLLECTIVES.of(record) for record in ranks] == [rows] * 3
     # Whole elements, and as many of them for each rank where every rank has a share.
     least = {kind: 6 if kind.shared_out else 4 for kind in Collective}
     assert [(row.collective, row.bytes) for row in rows] == [

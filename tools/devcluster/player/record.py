@@ -11,7 +11,7 @@ import numpy as np
 from scalecurve_api.programs.collectives import AllReduceWorkload
 from scalecurve_api.record import envelope, journal
 from scalecurve_api.record.assemble import combine_windows, summarize
-from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.collective_row import ALLREDUCE, AllReduceRow
 from scalecurve_api.record.rank import RankRecord, RankTopology, Warmup, Window, WindowKind
 from scalecurve_api.record.termination import Termination
 from scalecurve_api.record.trial_record import Summary
@@ -150,7 +150,7 @@ def _rank_record(
         exposed_method="played" if WindowKind.no_communication in kinds else None,
         finite_loss=outcome is not Scenario.not_finite,
         foreign_load=0.0,
-        allreduce=_sizes(trial, slowdown) if rank == 0 else [],
+        facts={ALLREDUCE.name: _sizes(trial, slowdown)} if rank == 0 else {},
         started_ns=begin_ns,
         first_step_ns=begin_ns + _SECOND,
         ended_ns=last,

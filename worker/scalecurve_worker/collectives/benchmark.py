@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.programs.collectives import AllReduce, Sizes
-from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
+from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES, AllReduceRow, CollectiveRow
 from scalecurve_api.record.journal import NO_LOSS, StepRow
 from scalecurve_api.record.rank import Window, WindowKind
 from scalecurve_worker.collectives.results import UNTOUCHED, got_out, put_in
@@ -169,13 +169,13 @@ class Benchmark:
         """Measure all-reduces alone, for ``program: allreduce``."""
         kept = AllReduceRow.model_fields
         for row in self._rows(operation):
-            self._session.facts.allreduce.append(AllReduceRow(**{name: getattr(row, name) for name in kept}))
+            ALLREDUCE.extend(self._session.facts, [AllReduceRow(**{name: getattr(row, name) for name in kept})])
 
     def collectives(self, operations: Sequence[TimedCall]) -> None:
         """Measure each of them, one after another."""
         self._session.facts.options["conventions"] = _OF_EACH
         for operation in operations:
-            self._session.facts.collectives += self._rows(operation)
+            COLLECTIVES.extend(self._session.facts, self._rows(operation))
 
     def _rows(self, operation: TimedCall) -> Iterator[CollectiveRow]:
         lines, left_out = self._plan(operation)

@@ -15,7 +15,7 @@ from scalecurve_api.programs.collectives import (
     Microbenchmark,
     Payload,
 )
-from scalecurve_api.record.collective_row import CollectiveRow
+from scalecurve_api.record.collective_row import COLLECTIVES, CollectiveRow
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.collectives import nccl_tests
 from scalecurve_worker.collectives.benchmark import Benchmark, check_nodes, host_bytes
@@ -90,7 +90,7 @@ def _beside(session: Session, workload: CollectivesWorkload) -> None:
         rows, failures = ([], {"all": reason}) if reason else nccl_tests.measure(workload, len(hosts))
         outcome = [[row.wire() for row in rows], failures]
     rows_of_tool, reasons = session.communicator.all_gather(outcome)[0]
-    session.facts.collectives += [CollectiveRow.model_validate(row) for row in rows_of_tool]
+    COLLECTIVES.extend(session.facts, map(CollectiveRow.model_validate, rows_of_tool))
     if reasons:
         session.facts.options["ncclTestsLeftOut"] = reasons
 

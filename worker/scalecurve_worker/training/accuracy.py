@@ -83,8 +83,7 @@ def train_epochs(
         if world.rank == 0:
             bench.session.keep_evaluation(row)
             if noise is not None:
-                facts = bench.session.facts
-                NOISE_SCALE.put(facts, [*NOISE_SCALE.of(facts), noise])
+                NOISE_SCALE.extend(bench.session.facts, [noise])
         if goal.stop_at_target and goal.target is not None and row.accuracy >= goal.target:
             break
 

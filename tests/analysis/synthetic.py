@@ -122,8 +122,7 @@ def write_bundle(
             "phase": phase,
             "reason": reason,
             "message": message,
-            "evaluations": extra,
-            "facts": {"allreduce": allreduce(trial)} if allreduce else {},
+            "facts": {"evaluations": extra, "allreduce": allreduce(trial) if allreduce else []},
             "files": {name: digest(data) for name, data in files.items()},
         }
         if allreduce:

@@ -16,7 +16,6 @@ from scalecurve_api.text import count
 _NS: Limits = (0, 1e18)
 _COUNT: Limits = (0, 1e15)
 _SOME: Limits = (1, 1e15)
-_EPOCHS: Limits = (0, 1e7)
 _SECONDS: Limits = (0, 1e10)
 _STEPS: Limits = (0, 1e12)
 _SHARE: Limits = (0, 1)
@@ -41,7 +40,6 @@ _LIMITS: Bounds = {
         "first_step": _STEPS,
         "energy_j": (0, 1e15),
     },
-    "evaluations": {"epoch": _EPOCHS, "wall_s": _SECONDS, "accuracy": _SHARE, "train_accuracy": _SHARE},
     "device_samples": {"sm_mhz_mean": (0, 1e6), "utilization_mean": _SHARE},
     "summary": {
         "throughput": (0, 1e24),

@@ -10,6 +10,7 @@ from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.mean import mean
 from scalecurve_api.record.facts.dataset import DATASET
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
@@ -17,7 +18,7 @@ from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import count
 
-Run = list[Evaluation]
+Run = Sequence[Evaluation]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class PointTraining:
 
     @cached_property
     def records(self) -> tuple[TrialRecord, ...]:
-        return tuple(record for record in self.measured.good if record.evaluations)
+        return tuple(record for record in self.measured.good if EVALUATIONS.of(record))
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -122,9 +123,9 @@ def training_run(record: TrialRecord) -> Run:
     summary, batch = record.summary, record.trial.point.global_batch
     known = summary is not None and summary.sample_unit == "samples" and summary.throughput > 0
     if not NOISE_SCALE.of(record) or summary is None or not known or not batch:
-        return record.evaluations
+        return EVALUATIONS.of(record)
     step_s = batch / summary.throughput
-    return [e.model_copy(update={"wall_s": e.step * step_s}) for e in record.evaluations]
+    return [e.model_copy(update={"wall_s": e.step * step_s}) for e in EVALUATIONS.of(record)]
 
 
 def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTraining, ...]:
@@ -133,7 +134,7 @@ def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTra
         (series, point)
         for series in measured
         for point in series.points
-        if any(record.evaluations for record in point.good)
+        if any(EVALUATIONS.of(record) for record in point.good)
     ]
     points = [point.point for _, point in measured_points]
     bundles = {series.bundle for series, _ in measured_points}

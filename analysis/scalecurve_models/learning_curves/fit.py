@@ -8,6 +8,7 @@ import numpy as np
 from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import UnusableFile
 from scalecurve_api.programs.data import DataSource
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point
 from scalecurve_models.fitting.least_squares import Array, FitError, SumFit, mean_absolute
@@ -91,7 +92,7 @@ def fit_learning(
     points = [_point(group, series, target_loss, target) for group in groups.values()]
     points.sort(key=lambda fit: (fit.point.series, fit.point.workers, fit.point.name))
     notes: list[str] = []
-    if any(t.good and t.record and not t.record.evaluations and _of_noise(t.record) for t in bundle.trials):
+    if any(t.good and t.record and not EVALUATIONS.of(t.record) and _of_noise(t.record) for t in bundle.trials):
         notes.append("Losses of steps on synthetic data are ignored: nothing can be learned from random data.")
     depth, left_out = depth_of(curves, notes)
     critical = _critical(points, notes)

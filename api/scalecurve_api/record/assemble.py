@@ -65,8 +65,9 @@ def assemble(
     if few := {rank: data for rank, data in journals.items() if rank in extremes.NAMES}:
         files[tables.EXTREMES_FILE] = tables.encode_steps(few)
     first = ordered[0] if ordered else None
-    if first is not None and first.evaluations:
-        files[tables.EVALS_FILE] = tables.encode_evaluations(first.evaluations)
+    for kind in known_kinds():
+        if first is not None and kind.tables is not None and (measured := kind.of(first)):
+            files |= kind.tables(measured)
     secrets = [secret for _, secret in secrets_in(trial.workload)]
     record = TrialRecord(
         trial=trial_without_secrets(trial),
@@ -135,8 +136,6 @@ def summarize(
     throughput = samples / wall_s
     energies = [window.energy_j for window in train]
     energy = sum(e for e in energies if e is not None) if all(e is not None for e in energies) else None
-    evaluations = first.evaluations
-    target = trial.measure.accuracy.target if trial.measure.accuracy else None
     plain = [window for window in windows if window.kind is WindowKind.plain]
     plain_ns = sum(window.wall_ns for window in plain)
     return Summary(
@@ -154,9 +153,6 @@ def summarize(
         energy_j_per_sample=energy / samples if energy is not None and samples else None,
         peak_memory_bytes=max((r.peak_memory_bytes for r in ranks if r.peak_memory_bytes is not None), default=None),
         last_loss=first.last_loss,
-        final_accuracy=evaluations[-1].accuracy if evaluations else None,
-        best_accuracy=max((e.accuracy for e in evaluations), default=None),
-        seconds_to_target=next((e.wall_s for e in evaluations if target is not None and e.accuracy >= target), None),
         **{name: value for kind in known_kinds() if kind.summary for name, value in kind.summary(trial, first).items()},
     )
 

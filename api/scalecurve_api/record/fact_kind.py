@@ -74,6 +74,7 @@ class FactKind(Generic[T]):
     checks: Mapping[str, Callable[[TrialSpec, Sequence[Any]], Finding | None]] = field(default_factory=dict)
 
     summary: Callable[[TrialSpec, "Recorded"], Mapping[str, Any]] | None = None
+    tables: Callable[[T], Mapping[str, bytes]] | None = None  # files beside the record, by name
     is_result: bool = False  # whether its rows are what a program without timed windows measures
 
     def of(self, record: "Recorded") -> T:
@@ -118,6 +119,7 @@ FACT_KINDS: Registry[FactKind[Any]] = Registry(
         "collectives": "scalecurve_api.record.collective_row:COLLECTIVES",
         "dataset": "scalecurve_api.record.facts.dataset:DATASET",
         "equality": "scalecurve_api.record.layout_facts:EQUALITY",
+        "evaluations": "scalecurve_api.record.facts.evaluations:EVALUATIONS",
         "layout": "scalecurve_api.record.layout_facts:LAYOUT",
         "noiseScale": "scalecurve_api.record.facts.noise_scale:NOISE_SCALE",
         "pipeline": "scalecurve_api.record.layout_facts:PIPELINE",

@@ -178,7 +178,6 @@ class RankRecord(Recorded):
     device_samples: DeviceSamples | None = None
     usage: list[Usage] = Field(default=[], description="over the windows: of the GPU, or of this rank's cores")
     metrics_port: Int64 | None = None
-    evaluations: list[Evaluation] = []
     proof: Proof | None = Field(default=None, description="of programs that are not built in")
     options: dict[Text, Any] = Field(default={}, description="settings the program resolved for itself")
     started_ns: Int64

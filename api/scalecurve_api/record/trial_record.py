@@ -18,7 +18,6 @@ from scalecurve_api.model import FileName, Int64, Model, canonical_json
 from scalecurve_api.record.fact_kind import Recorded
 from scalecurve_api.record.rank import (
     DeviceSamples,
-    Evaluation,
     RankTopology,
     Traffic,
     Usage,
@@ -166,7 +165,6 @@ class TrialRecord(Recorded):
     own_load: list[float | None] = []
     usage: list[list[Usage]] = Field(default=[], description="of each rank, over the windows")
     stolen_load: list[float | None] = []
-    evaluations: list[Evaluation] = []
     summary: Summary | None = None
     timeline: list[Timeline] = []
     exit_codes: dict[str, Int64 | None] = {}

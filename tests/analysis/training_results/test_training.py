@@ -23,6 +23,7 @@ from scalecurve.statistics.mean import mean
 from scalecurve.training_results import training
 from scalecurve.training_results.tables import accuracy_table
 from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, Picture
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
 from scalecurve_api.record.facts.quantization import LayerHistogram, QuantizationFacts, QuantizedRow
 from scalecurve_api.record.rank import Evaluation
@@ -244,7 +245,7 @@ def test_a_target_that_no_run_reached_is_said(bundle: Bundle):
     # 20 steps an epoch at the step time of the timed windows, which the noise scale does not slow.
     records = training([bundle]).points[5].records
     steps_s = [r.trial.point.global_batch / r.summary.throughput for r in records if r.summary]  # type: ignore[operator]
-    firsts = [next(e for e in r.evaluations if e.accuracy >= 0.9) for r in records]
+    firsts = [next(e for e in EVALUATIONS.of(r) if e.accuracy >= 0.9) for r in records]
     assert rows[5]["epochs_to_target"].value == sum(e.epoch for e in firsts) / 3  # type: ignore[union-attr]
     expected = sum(e.epoch * 20 * step_s for e, step_s in zip(firsts, steps_s, strict=True)) / 3
     assert rows[5]["to_target_s"].value == pytest.approx(expected)  # type: ignore[union-attr]
@@ -323,9 +324,9 @@ def test_quantization_by_bits_scheme_and_stage(bundle: Bundle):
 
 def test_mean_lines_end_where_the_first_run_ends(bundle: Bundle):
     point = training([bundle]).points[0]
-    cut = point.measured.good[0].model_copy(update={"evaluations": point.runs[0][:5]})
+    cut = with_facts(point.measured.good[0], evaluations=point.runs[0][:5])
     shorter = type(point)(point.bundle, point.series, point.label, point.measured)
-    shorter.__dict__["runs"] = (cut.evaluations, *point.runs[1:])
+    shorter.__dict__["runs"] = (EVALUATIONS.of(cut), *point.runs[1:])
     epochs, errors = mean_error(shorter)
     assert epochs == [1, 2, 3, 4, 5]
     assert errors[0] == pytest.approx(sum(1 - run[0].accuracy for run in point.runs) / 3)

@@ -7,6 +7,7 @@ from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record import journal
 from scalecurve_api.record.envelope import digest
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.tables import STEPS_FILE, encode_steps
 from scalecurve_api.spec.trial import TrialSpec
@@ -68,7 +69,7 @@ def test_the_training_loss_stands_in_the_middle_of_its_epoch(trained: Bundle):
     curves, _ = learning_curves(trained, training=True)
     assert {curve.kind for curve in curves} == {TRAINING}
     assert curves[0].steps[:2].tolist() == [STEPS_AN_EPOCH / 2, 1.5 * STEPS_AN_EPOCH]
-    rows = sorted(curves[0].record.evaluations, key=lambda row: row.step)
+    rows = sorted(EVALUATIONS.of(curves[0].record), key=lambda row: row.step)
     assert curves[0].losses.tolist() == [row.train_loss for row in rows]
     learning = fit(trained, training=True).learning
     assert {point.kind for point in learning.points} == {TRAINING}

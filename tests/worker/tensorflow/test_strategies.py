@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from scalecurve_api.contract import EVALUATIONS_FILE
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.steps.schedule import LEAD_STEPS
@@ -38,7 +39,7 @@ LEARNING = {
 
 def assert_learnt(out: Path, record: RankRecord, epochs: int) -> None:
     """Evaluations after each of so many epochs, in the record and beside it."""
-    rows = record.evaluations
+    rows = EVALUATIONS.of(record)
     assert [row.epoch for row in rows] == [*range(1, epochs + 1)]
     assert rows[-1].step == epochs * (1438 // 8)
     assert rows[-1].accuracy > 0.8
@@ -149,7 +150,7 @@ def test_one_replica_without_any_sum(tmp_path: Path) -> None:
         assert (record.world, record.backend, record.strategy) == (1, None, "OneDeviceStrategy")
         assert [window.kind for window in record.windows] == [WindowKind.train] * 2
         assert record.initial_checksum not in (None, record.parameter_checksum)
-        assert len(record.evaluations) == (1 if name == "folder" else 0)
+        assert len(EVALUATIONS.of(record)) == (1 if name == "folder" else 0)
     (digits,), _ = judged(tmp_path / "digits", trials["digits"][1])
     assert (digits.options["datasetSamples"], digits.parameters) == (1438, 64 * 512 + 512 + 512 * 512 + 512 + 5130)
 
@@ -175,7 +176,7 @@ def test_two_processes_train_one_model(tmp_path: Path) -> None:
     assert rows_of(tmp_path, 1) == STEPS
     # The target is met by then.
     assert_learnt(tmp_path, first, 1)
-    assert second.evaluations == []
+    assert not EVALUATIONS.of(second)
 
 
 @pytest.mark.parametrize(("fault", "reason"), [("own-world", "WrongWorldSize"), ("no-sum", "ReplicasDiverged")])

@@ -10,6 +10,7 @@ from PIL import Image
 
 from scalecurve_api.contract import OUT_ENV
 from scalecurve_api.record.facts.dataset import DATASET
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.torch.program import run
 from tests.worker.forked_ranks import fork_ranks
@@ -53,7 +54,7 @@ def test_one_worker_tests_once_at_the_end(tmp_path: Path, monkeypatch: pytest.Mo
     assert data.test_accuracy is not None
     # A third is chance.
     assert data.test_accuracy > 0.6
-    assert record.evaluations[-1].accuracy > 0.6
+    assert EVALUATIONS.of(record)[-1].accuracy > 0.6
     assert record.options["instances"] == 2
 
 

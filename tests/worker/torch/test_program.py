@@ -15,6 +15,7 @@ from scalecurve_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failur
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
 from scalecurve_api.record.facts.dataset import DATASET
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.facts.quantization import QUANTIZATION
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import Evaluation, RankFailure, WindowKind
@@ -57,21 +58,21 @@ def test_two_ranks_train_one_model(tmp_path: Path) -> None:
     assert last + 1 == 2 + 4 * (LEAD_STEPS + 3) + 3 * 3, [row.window for row in rows]
     assert all(row.loss == row.loss for row in rows)
     # Rank 0 alone keeps the evaluations: 359 images of digits are held back, and every one is counted once.
-    assert [row.epoch for row in first.evaluations] == [1, 2]
-    assert second.evaluations == []
+    assert [row.epoch for row in EVALUATIONS.of(first)] == [1, 2]
+    assert not EVALUATIONS.of(second)
     written = [json.loads(line) for line in (tmp_path / EVALUATIONS_FILE).read_text().splitlines()]
-    assert [Evaluation.model_validate(row) for row in written] == first.evaluations
-    assert first.evaluations[1].accuracy > 0.8
-    fitted = [row.train_accuracy or 0.0 for row in first.evaluations]
+    assert [Evaluation.model_validate(row) for row in written] == EVALUATIONS.of(first)
+    assert EVALUATIONS.of(first)[1].accuracy > 0.8
+    fitted = [row.train_accuracy or 0.0 for row in EVALUATIONS.of(first)]
     assert 0 < fitted[0] < fitted[1] < 1
     # Full batches of both workers: 179 x 8 of the 1438 images of an epoch.
     assert all((accuracy * 1432).is_integer() or abs(accuracy * 1432 % 1 - 0.5) > 0.49 for accuracy in fitted)
-    assert first.evaluations[1].wall_s > first.evaluations[0].wall_s > 0
+    assert EVALUATIONS.of(first)[1].wall_s > EVALUATIONS.of(first)[0].wall_s > 0
     # So is what was trained looked at: in float32, on every image, where the evaluations were in bfloat16.
     assert QUANTIZATION.of(second) is None
     quantized = QUANTIZATION.of(first)
     assert quantized is not None
-    assert quantized.float_accuracy == pytest.approx(first.evaluations[1].accuracy, abs=0.05)
+    assert quantized.float_accuracy == pytest.approx(EVALUATIONS.of(first)[1].accuracy, abs=0.05)
     assert {row.stage for row in quantized.rows} >= {"weights", "activations", "biases"}
 
 
@@ -284,7 +285,7 @@ def test_a_training_to_accuracy_shows_its_data(alone: Path, monkeypatch: pytest.
     data = DATASET.of(record)
     assert data is not None
     assert (data.train, data.val, len(data.pictures)) == (1438, 359, 8)
-    (row,) = record.evaluations
+    (row,) = EVALUATIONS.of(record)
     assert row.accuracy > 0.5
     # 0.55 for the label and 0.05 for each of the others: the entropy of that is the least loss, 1.677 nats.
     assert row.train_loss > 1.677 > row.loss

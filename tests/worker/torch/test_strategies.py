@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.facts.parameter_servers import PUSHES, SERVERS
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.spec.trial import TrialSpec
@@ -257,6 +258,6 @@ def test_faults_are_seen(two: Results) -> None:
 def test_training_to_accuracy(two: Results, case: str) -> None:
     (first, second), verdict = two[case]
     assert verdict.reason is None
-    assert [row.epoch for row in first.evaluations] == [1, 2]
-    assert first.evaluations[1].accuracy > 0.8
-    assert second.evaluations == []
+    assert [row.epoch for row in EVALUATIONS.of(first)] == [1, 2]
+    assert EVALUATIONS.of(first)[1].accuracy > 0.8
+    assert not EVALUATIONS.of(second)

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 from pydantic import ConfigDict
 
 from scalecurve_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, PODS_ENV
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.journal import StepRow
 from scalecurve_api.record.proof import Proof
 from scalecurve_api.record.rank import Evaluation, RankRecord, RankTopology, WindowKind
@@ -169,7 +170,7 @@ class Session:
 
     def keep_evaluation(self, row: Evaluation) -> None:
         """Add a row to the record, and to ``evals.jsonl`` at once: a training that is killed leaves what it reached."""
-        self.facts.evaluations.append(row)
+        EVALUATIONS.extend(self.facts, [row])
         if self.out is not None:
             with (self.out / EVALUATIONS_FILE).open("a") as file:
                 file.write(json.dumps(row.wire()) + "\n")

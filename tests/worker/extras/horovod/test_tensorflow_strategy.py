@@ -11,6 +11,7 @@ import pytest
 
 from scalecurve_api.contract import failure_file
 from scalecurve_api.programs.horovod import TAPE, VERSION
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict
 from scalecurve_api.spec.trial import TrialSpec
@@ -89,7 +90,7 @@ def test_two_ranks_and_faults_that_must_be_seen(tmp_path: Path) -> None:
     theirs, _ = judged(tmp_path / "mirrored", mirrored)
     assert theirs[0].parameter_checksum == first.parameter_checksum
     first, _ = assert_one_model(tmp_path / "learnt", learnt)
-    (evaluation,) = first.evaluations
+    (evaluation,) = EVALUATIONS.of(first)
     assert evaluation.step == 1438 // (4 * 2)
     assert evaluation.accuracy > 0.5
     for fault, invalid in {**faults, "fewer-ranks": "WrongWorldSize"}.items():

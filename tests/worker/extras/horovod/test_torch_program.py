@@ -14,6 +14,7 @@ import pytest
 
 from scalecurve_api.contract import failure_file
 from scalecurve_api.programs.horovod import VERSION
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict, judge
@@ -111,7 +112,7 @@ def test_it_trains_one_model_and_says_what_carried_the_sums(tmp_path: Path, work
     assert half is not None
     assert half.payload_bytes == MLP * 2.0
     assert found["parts"][0][0].options["batchNorm"] == "local"
-    (evaluation,) = found["accuracy"][0][0].evaluations
+    (evaluation,) = EVALUATIONS.of(found["accuracy"][0][0])
     assert evaluation.accuracy > 0.5
     # Rank 0 alone writes.
     assert [file.name for file in (tmp_path / "trained").iterdir()] == [f"weak-{workers}-r1.pt"]

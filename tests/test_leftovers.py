@@ -35,7 +35,8 @@ def test_the_old_name_is_in_the_changelog_alone():
 
 
 PLUGINS = tomllib.loads((ROOT / "tests/plugin_package/pyproject.toml").read_text(encoding="utf-8"))
-ENTRY_POINT_GROUPS = {"scalecurve.commands", "scalecurve.sections", *PLUGINS["project"]["entry-points"]}
+ENTRY_POINT_GROUPS = {f"scalecurve.{name}" for name in ("commands", "facts", "sections")}
+ENTRY_POINT_GROUPS |= PLUGINS["project"]["entry-points"].keys()
 
 
 @EVERY_PAGE

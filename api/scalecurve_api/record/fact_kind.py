@@ -9,6 +9,7 @@ Its values are in ``facts`` of the records of ranks and trials. Built-in kinds a
 itself, where older versions expect them; both forms are read.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -131,15 +132,22 @@ FACT_KINDS: Registry[FactKind[Any]] = Registry(
 
 
 def known_kinds(names: Sequence[str] | None = None) -> Iterator[FactKind[Any]]:
-    """Kinds by these names, or all that are registered; without those that are unknown here, or cannot be loaded."""
+    """Kinds by these names, or all that are registered; without those that are unknown here.
+
+    One that cannot be loaded, or is registered under another name than its own, is a warning.
+    """
     for name in FACT_KINDS.names() if names is None else names:
-        if name in FACT_KINDS:
-            try:
-                kind = FACT_KINDS.get(name)
-            except RegistryError:
-                continue
-            if kind.name == name:
-                yield kind
+        if name not in FACT_KINDS:
+            continue
+        try:
+            kind = FACT_KINDS.get(name)
+        except RegistryError as error:
+            warnings.warn(str(error), stacklevel=2)
+            continue
+        if kind.name == name:
+            yield kind
+        else:
+            warnings.warn(f"kind of fact {kind.name!r} is registered as {name!r} and ignored", stacklevel=2)
 
 
 class Recorded(Model):

@@ -9,11 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from scalecurve_api.model import understood
+from scalecurve_api.record import fact_kind
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.envelope import seal, unseal
+from scalecurve_api.record.fact_kind import FactKind, known_kinds
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.registry import Registry
 from tests.api.rank_records import GOOD, rank_record, trial, with_facts
 
 TWO = trial()
@@ -75,3 +78,9 @@ def test_the_first_rank_stands_for_the_trial() -> None:
     record = assemble(TWO, ranks, {}, GOOD).record
     assert NOISE_SCALE.of(record) == ROWS
     assert record.wire()["noiseScale"] == [ROW]
+
+
+def test_a_kind_under_another_name_than_its_own_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fact_kind, "FACT_KINDS", Registry("none", "kind of fact", FactKind, {"noise": NOISE_SCALE}))
+    with pytest.warns(UserWarning, match="kind of fact 'noiseScale' is registered as 'noise' and ignored"):
+        assert not list(known_kinds())

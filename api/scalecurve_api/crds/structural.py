@@ -131,6 +131,12 @@ def workload_schema() -> Schema:
     """The structural schema of the workloads of all registered programs."""
     names = PROGRAMS.names()
     merged = _merged({name: structural_schema(PROGRAMS.get(name)) for name in names}, names, names)
+    for name in names:
+        for model in PROGRAMS.get(name).further_options():
+            fields = structural_schema(model)["properties"]
+            # Other strategies would get an API server's default, too.
+            bare = {key: {k: v for k, v in field.items() if k != "default"} for key, field in fields.items()}
+            merged["properties"]["options"]["properties"] = {**bare, **merged["properties"]["options"]["properties"]}
     merged["description"] = " ".join((Workload.__doc__ or "").split())
     merged["default"] = {}
     merged["properties"]["program"] |= {

@@ -31,7 +31,9 @@ def axes_of(model: type[Model]) -> Iterator[str]:
 def axis_names(programs: Iterable[object]) -> tuple[str, ...]:
     """Every axis of these programs; names of none are passed over."""
     known = [name for name in programs if isinstance(name, str) and name in PROGRAMS]
-    workload = (axis for name in known for axis in axes_of(PROGRAMS.get(name)))
+    workload = [axis for name in known for axis in axes_of(PROGRAMS.get(name))]
+    own = (model for name in known for model in PROGRAMS.get(name).further_options())
+    workload += [f"options.{axis}" for model in own for axis in axes_of(model)]
     batch = (f"batch.{axis}" for axis in axes_of(Batch) if not axis.startswith("ladder."))
     return tuple(dict.fromkeys((*workload, *batch)))
 

@@ -21,7 +21,7 @@ from scalecurve_api.planning.axes import AxisError, resolve
 from scalecurve_api.planning.combinations import Rule, count, distinct, expand, narrowed
 from scalecurve_api.planning.ladder import by_rung
 from scalecurve_api.programs.parallelism import Degrees
-from scalecurve_api.programs.workload import Strategy, Workload
+from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import LADDER_AXIS, AxisValue, ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.scaling import Batch, Mode
@@ -268,8 +268,9 @@ def degrees_at(
     spec: ExperimentSpec, axes: Mapping[str, AxisValue], workers: int, per_node: int, batch: int | None
 ) -> Degrees | None:
     """The degrees of parallelism of a point; None where its workload has no layout, or one that cannot be."""
-    named = any(name.startswith(_LAYOUT) for name in axes) or axes.get("strategy") == Strategy.mesh
-    if spec.workload.layout is None and not named:
+    named = "program" in axes or any(name.startswith(_LAYOUT) for name in axes)
+    strategy = spec.workload.strategy_named(axes.get("strategy"))
+    if spec.workload.layout is None and not named and not (strategy is not None and strategy.lays_out):
         return None
     try:
         layout = resolve(spec.workload, spec.scaling.batch, axes)[0].layout

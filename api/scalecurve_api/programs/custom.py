@@ -93,10 +93,6 @@ class CustomWorkload(Workload):
         return self.parameters
 
     @property
-    def exchange_every(self) -> int | None:
-        return self.sync_every
-
-    @property
     def declares_same_data(self) -> bool:
         return self.same_data
 
@@ -132,6 +128,10 @@ class CustomWorkload(Workload):
     @property
     def reported(self) -> bool:
         return self.instrument is Instrument.log
+
+    @property
+    def exchange_every(self) -> int | None:
+        return self.sync_every
 
     @property
     def one_process(self) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from scalecurve_api.programs.model_catalog import MODELS
 from scalecurve_api.programs.parallelism import Degrees, PipelineSchedule
-from scalecurve_api.programs.torch import DEEPSPEED, TorchWorkload
+from scalecurve_api.programs.torch import Division, TorchWorkload
 from scalecurve_api.programs.torch_options import Recomputation
 from scalecurve_api.programs.transformer_shapes import TransformerShape, shape_of
-from scalecurve_api.programs.workload import Precision, Strategy, Workload
+from scalecurve_api.programs.workload import Precision, Workload
 
 FP32 = 4
 GB = 1e9
@@ -62,12 +62,12 @@ def memory_of(workload: Workload, degrees: Degrees | None, workers: int, batch: 
     """The estimate for a worker that takes ``batch`` samples in a step, or its data-parallel group; None if unknown."""
     if not isinstance(workload, TorchWorkload) or workload.model not in MODELS.built_in or batch is None:
         return None
-    if workload.served or workload.resolved_strategy is Strategy.dp:
+    shared = workload.resolved_strategy.division(workload, workers) if degrees is None else _division(degrees)
+    if shared is None:
         return None
     shape, entry = shape_of(workload.model), MODELS.get(workload.model)
     vocabulary = workload.data.classes or entry.classes
     parameters = float(shape.parameters(vocabulary) if shape is not None else entry.parameters)
-    shared = _Shared(workload, degrees, workers)
     states = 0 if workload.optimizer.name == "sgd" and not workload.optimizer.momentum else 1
     held = parameters - _elsewhere(shape, degrees)
     activations = None
@@ -90,24 +90,9 @@ def _elsewhere(shape: TransformerShape | None, degrees: Degrees | None) -> float
     return shape.layers * shape.experts * shape.expert * (1 - 1 / degrees.expert)
 
 
-class _Shared:
-    """By how much each kind of state is divided over workers."""
-
-    def __init__(self, workload: TorchWorkload, degrees: Degrees | None, workers: int) -> None:
-        strategy = workload.resolved_strategy
-        self.parameters = self.gradients = self.optimizer = 1
-        if degrees is not None:
-            cut = degrees.tensor * degrees.pipeline * degrees.shard * degrees.context
-            self.parameters = self.gradients = self.optimizer = cut
-        elif strategy is Strategy.fsdp:
-            self.parameters = self.gradients = self.optimizer = workload.options.shard or workers
-        elif strategy is Strategy.zero1:
-            self.optimizer = workers
-        elif strategy in DEEPSPEED:
-            stage = DEEPSPEED.index(strategy) + 1
-            self.optimizer = workers
-            self.gradients = workers if stage > 1 else 1
-            self.parameters = workers if stage > 2 else 1
+def _division(degrees: Degrees) -> Division:
+    cut = degrees.tensor * degrees.pipeline * degrees.shard * degrees.context
+    return Division(cut, cut, cut)
 
 
 def _parts(workload: TorchWorkload, degrees: Degrees | None) -> int:
@@ -121,11 +106,11 @@ def _buffers(
 ) -> float:
     """DDP's buckets; autocast's copies of parameters; groups that FSDP has gathered, two of them and the root."""
     strategy, bf16 = workload.resolved_strategy, workload.precision is Precision.bf16
-    sharded = strategy is Strategy.fsdp or (degrees is not None and degrees.data * degrees.context > 1)
+    sharded = strategy.gathers or (degrees is not None and degrees.data * degrees.context > 1)
     if not sharded:
         cut = degrees.tensor * degrees.pipeline if degrees is not None else 1
         copies = parameters * 2 / cut if bf16 else 0.0
-        buckets = strategy in (Strategy.ddp, Strategy.zero1) and not workload.options.gradient_as_bucket_view
+        buckets = strategy.buckets and not workload.options.gradient_as_bucket_view
         return copies + (parameters * FP32 if buckets else 0.0)
     if shape is None:
         return 0.0
@@ -143,7 +128,7 @@ def _activations(
     parts = _parts(workload, degrees)
     tokens = workload.tokens_per_sample * batch / parts / made.context / made.tensor
     size = 2 if workload.precision is Precision.bf16 else FP32
-    gathered = workload.resolved_strategy is Strategy.fsdp or made.data * made.context > 1
+    gathered = workload.resolved_strategy.gathers or made.data * made.context > 1
     residual = size if gathered else FP32
     keys = shape.kv_heads * shape.head_width
     attention = 3 * shape.width if shape.positions else shape.width + 2 * keys

@@ -1,41 +1,27 @@
 """``program: tensorflow``: a Keras model trained under one of TensorFlow's strategies, or under Horovod."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StrictBool
 
 from scalecurve_api.model import Described, Real
 from scalecurve_api.problem import Problem, forbidden, only_with, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
-from scalecurve_api.programs.collectives import resolved_backend
-from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.horovod import HALF_HOOKS, MPI_BACKENDS, TAPE, horovod_not_installed
+from scalecurve_api.programs.horovod import HALF_HOOKS, MPI_BACKENDS, horovod_not_installed
 from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.labels import Pictures, TrainingLabels
 from scalecurve_api.programs.model_catalog import Framework
+from scalecurve_api.programs.strategy import NameIn, Strategy
 from scalecurve_api.programs.torch_options import BatchNormMode, CommHook, ServerCount
-from scalecurve_api.programs.training import TrainingWorkload, Transfer
-from scalecurve_api.programs.workload import ACCURACY, Backend, DeviceType, Launcher, Precision, Strategy
+from scalecurve_api.programs.training import TrainingWorkload
+from scalecurve_api.programs.workload import ACCURACY, Backend, Launcher, Precision
+from scalecurve_api.registry import Registry
 
 CHIEF = "chief"
 """The ``SCALECURVE_ROLE`` of the process that leads parameter servers and their workers, and keeps the record."""
-
-GRPC = "grpc"  # what carries gradients and parameters to TensorFlow's parameter servers
-
-TensorFlowStrategy = Literal[
-    Strategy.one_device, Strategy.mirrored, Strategy.multi_worker_mirrored, Strategy.parameter_server, Strategy.horovod
-]
-
-CLASSES: dict[Strategy, str] = {
-    Strategy.one_device: "OneDeviceStrategy",
-    Strategy.mirrored: "MirroredStrategy",
-    Strategy.multi_worker_mirrored: "CollectiveAllReduceStrategy",
-    Strategy.parameter_server: "ParameterServerStrategyV2",
-    Strategy.horovod: TAPE,
-}
-"""Strategy -> the class of TensorFlow or Horovod that ``RankRecord.strategy`` must name."""
 
 
 class CrossDeviceOps(StrEnum):
@@ -70,6 +56,44 @@ class TensorFlowOptions(Described):
     """Share of a label that is spread over all classes."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TensorFlowStrategy(Strategy):
+    """A strategy of program tensorflow; a package adds one by an entry point in ``scalecurve.tensorflow_strategies``.
+
+    Its other half, which makes the strategy, is an entry of ``scalecurve_worker.tensorflow_strategies``.
+    """
+
+    options: type[TensorFlowOptions] = TensorFlowOptions
+    own_fields: tuple[str, ...] = ()  # fields of the workload that other strategies must leave at their defaults
+    only_timed: str = ""  # why it is never trained to accuracy
+    served: bool = False  # a chief and parameter servers run beside its workers
+    over_horovod: bool = False  # Horovod carries gradients between ranks that mpirun started
+
+    def carrier(self, workload: "TensorFlowWorkload", on_gpu: bool) -> str | None:
+        """Name what must carry the sums; None where nothing is summed.
+
+        ``ring`` is TensorFlow's own, in memory within a process and by gRPC between them. ``auto`` and ``default`` are
+        NCCL where every device is a GPU.
+        """
+        return "nccl" if on_gpu else "ring"
+
+    def problems(self, workload: "TensorFlowWorkload", workers: int) -> Iterator[Problem]:
+        """Yield every rule of this strategy that the workload breaks."""
+        yield from ()
+
+
+_STRATEGIES = "scalecurve_api.programs.strategies.tensorflow"
+TENSORFLOW_STRATEGIES: Registry[TensorFlowStrategy] = Registry(
+    "scalecurve.tensorflow_strategies",
+    "strategy of program tensorflow",
+    TensorFlowStrategy,
+    {
+        name: f"{_STRATEGIES}:{name.replace('-', '_').upper()}"
+        for name in ("one-device", "mirrored", "multi-worker-mirrored", "parameter-server", "horovod")
+    },
+)
+
+
 class TensorFlowWorkload(TrainingWorkload):
     """A Keras model trained by TensorFlow."""
 
@@ -77,9 +101,10 @@ class TensorFlowWorkload(TrainingWorkload):
     requires: ClassVar[str] = "tensorflow"
     worker_image: ClassVar[str] = "tensorflow"
     model_framework: ClassVar[Framework] = "tensorflow"
+    strategies: ClassVar[Registry[TensorFlowStrategy]] = TENSORFLOW_STRATEGIES
 
     program: Literal["tensorflow"]
-    strategy: TensorFlowStrategy | None = None
+    strategy: Annotated[str, NameIn(TENSORFLOW_STRATEGIES)] | None = None
     """How training is spread over workers; the program's own by default."""
     precision: Literal[Precision.fp32, Precision.tf32, Precision.bf16] = Precision.fp32
     """Arithmetic of the forward and backward pass."""
@@ -94,8 +119,8 @@ class TensorFlowWorkload(TrainingWorkload):
     """What starts the processes on one machine; the program's own by default."""
 
     @property
-    def resolved_strategy(self) -> Strategy:
-        return self.strategy or Strategy.one_device
+    def resolved_strategy(self) -> TensorFlowStrategy:
+        return TENSORFLOW_STRATEGIES.get(self.strategy or next(iter(TENSORFLOW_STRATEGIES.built_in)))
 
     @property
     def resolved_launcher(self) -> Launcher:
@@ -103,7 +128,7 @@ class TensorFlowWorkload(TrainingWorkload):
 
     @property
     def _over_horovod(self) -> bool:
-        return self.strategy is Strategy.horovod
+        return self.resolved_strategy.over_horovod
 
     def not_installed(self) -> str | None:
         if not is_installed("tensorflow"):
@@ -117,33 +142,16 @@ class TensorFlowWorkload(TrainingWorkload):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        if self.strategy is not Strategy.parameter_server:
+        if not self.resolved_strategy.served:
             return ()
         return (CHIEF, *(f"server-{index}" for index in range(self.parameter_server.servers)))
 
     def carrier(self, on_gpu: bool) -> str | None:
-        """What must carry the sums; None where nothing is summed.
-
-        ``ring`` is TensorFlow's own, in memory within a process and by gRPC between them. ``auto`` and ``default`` are
-        NCCL where every device is a GPU.
-        """
-        if self.roles:
-            return GRPC
-        if self._over_horovod:
-            return resolved_backend(self.backend, on_gpu, on_cpu=Backend.mpi).value
-        if self.resolved_strategy is Strategy.one_device:
-            return None
-        named = self.cross_device_ops if self.strategy is Strategy.mirrored else self.communication
-        if named not in (None, CrossDeviceOps.default, Communication.auto):
-            return str(named)
-        return "nccl" if on_gpu else "ring"
-
-    def wrapper(self) -> str:
-        return CLASSES[self.resolved_strategy]
+        return self.resolved_strategy.carrier(self, on_gpu)
 
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
-        if self.roles:
-            yield Problem(ACCURACY, accuracy.wire(), forbidden("TensorFlow's parameter servers are only timed"))
+        if reason := self.resolved_strategy.only_timed:
+            yield Problem(ACCURACY, accuracy.wire(), forbidden(reason))
         else:
             yield from super().accuracy_problems(accuracy.model_copy(update={"checkpoints": None}), workers)
 
@@ -159,17 +167,19 @@ class TensorFlowWorkload(TrainingWorkload):
                 violation = unsupported(reason, "processes")
             yield self.problem("launcher", violation)
         yield from self._torch_alone()
-        if self.roles:
-            yield from self._served_problems()
-        elif self.parameter_server != ServerCount():
-            yield self.problem("parameterServer", only_with("strategy parameter-server"))
-        if not self._over_horovod:
-            if self.options.comm_hook is not CommHook.none:
-                where = f"with strategy {self.resolved_strategy}, only with horovod"
-                yield self.problem("options.commHook", unsupported(where, "none"))
-            if self.options.bucket_cap_mb is not None:
-                yield self.problem("options.bucketCapMb", only_with("strategy horovod"))
-        yield from self._reduction_problems(workers)
+        yield from self._foreign_fields()
+        yield from self.resolved_strategy.problems(self, workers)
+
+    def _foreign_fields(self) -> Iterator[Problem]:
+        """What is set and belongs to another strategy."""
+        strategy, plain = self.resolved_strategy, type(self)(program=self.program)
+        for other in self.strategies.loadable().values():
+            for field in set(other.own_fields) - set(strategy.own_fields):
+                if self.field_value(field) == plain.field_value(field):
+                    continue
+                where = f"with strategy {strategy}, only with {other}"
+                hook = field == "options.commHook"
+                yield self.problem(field, unsupported(where, "none") if hook else only_with(f"strategy {other}"))
 
     def _torch_alone(self) -> Iterator[Problem]:
         fields = [name for name in ("optimizer.fused", "data.loaderWorkers") if self.field_value(name) is not None]
@@ -177,27 +187,3 @@ class TensorFlowWorkload(TrainingWorkload):
         fields += ["data.pictures"] if self.data.pictures != Pictures() else []
         for field in fields:
             yield self.problem(field, only_with("programs torch and horovod"))
-
-    def _served_problems(self) -> Iterator[Problem]:
-        if self.data.source is not DataSource.synthetic:
-            yield self.problem("data.source", unsupported("with TensorFlow's parameter servers", "synthetic"))
-        for name in self.data.augments:
-            reason = "workers of TensorFlow's parameter servers take random batches"
-            yield self.problem(f"data.{name}", forbidden(reason))
-        if self.transfer != Transfer():
-            yield self.problem("transfer", forbidden("TensorFlow's parameter servers are only timed"))
-
-    def _reduction_problems(self, workers: int) -> Iterator[Problem]:
-        ops, cpu, strategy = self.cross_device_ops, self.device is DeviceType.cpu, self.resolved_strategy
-        if ops is not None and strategy is not Strategy.mirrored:
-            yield self.problem("crossDeviceOps", only_with("strategy mirrored"))
-        elif ops is CrossDeviceOps.hierarchical_copy and workers % 2 and workers > 1:
-            # Seen in TF 2.21: with 3 replicas the third is dropped from the sum, without any error.
-            where = f"with {workers} workers, where its sums are silently wrong"
-            yield self.problem("crossDeviceOps", unsupported(where, "1 worker or an even number"))
-        elif ops is CrossDeviceOps.nccl and cpu:
-            yield self.problem("crossDeviceOps", unsupported("on device cpu", "another value"))
-        if self.communication is not None and strategy is not Strategy.multi_worker_mirrored:
-            yield self.problem("communication", only_with("strategy multi-worker-mirrored"))
-        elif self.communication is Communication.nccl and cpu:
-            yield self.problem("communication", unsupported("on device cpu", "auto or ring"))

@@ -62,3 +62,11 @@ class TrainingWorkload(Workload):
             yield self.problem(f"data.{field}", violation)
         for field, violation in self.optimizer.problems():
             yield self.problem(f"optimizer.{field}", violation)
+
+
+def sequence_length(workload: TrainingWorkload) -> int:
+    """Return the tokens of one sequence of a language model."""
+    data = workload.data
+    if data.sequence_length is not None:
+        return data.sequence_length
+    return data.shape[0] if data.shape else MODELS.get(workload.model).shape[0]

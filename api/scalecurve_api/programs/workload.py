@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_origin
 from pydantic import Field, ModelWrapValidatorHandler, StringConstraints, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
-from scalecurve_api.model import Described, Scalar
+from scalecurve_api.model import Described, Model, Scalar, model_in
 from scalecurve_api.problem import Path, Problem, Violation, forbidden, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import Data
@@ -22,6 +22,7 @@ from scalecurve_api.programs.env_source import EnvSource, Variable
 from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.parallelism import Parallelism, layout_problems
+from scalecurve_api.programs.strategy import Strategy
 from scalecurve_api.programs.torch_options import ParameterServerOptions
 from scalecurve_api.registry import Registry, RegistryError
 
@@ -29,30 +30,6 @@ from scalecurve_api.registry import Registry, RegistryError
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=32_768)]
 DEFAULT_PROGRAM = "torch"
 ACCURACY = ("spec", "measure", "accuracy")
-
-
-class Strategy(StrEnum):
-    """Ways to spread training over workers; each program has its own."""
-
-    single = "single"
-    ddp = "ddp"
-    dp = "dp"
-    fsdp = "fsdp"
-    zero1 = "zero1"
-    deepspeed_zero1 = "deepspeed-zero1"
-    deepspeed_zero2 = "deepspeed-zero2"
-    deepspeed_zero3 = "deepspeed-zero3"
-    one_device = "one-device"
-    mirrored = "mirrored"
-    multi_worker_mirrored = "multi-worker-mirrored"
-    parameter_server = "parameter-server"
-    horovod = "horovod"
-    mesh = "mesh"
-
-
-ONE_WORKER = (Strategy.single, Strategy.one_device)
-ONE_PROCESS = (Strategy.dp, Strategy.mirrored)
-"""One process drives every worker: each worker is then a replica in it, with a record of its own."""
 
 
 class Precision(StrEnum):
@@ -107,6 +84,8 @@ class Workload(Described):
     """Whether torch's profiler sees its steps."""
     built_in: ClassVar[bool] = False
     """Whether its training loop is ours, and so one training job by construction."""
+    strategies: ClassVar[Registry[Any] | None] = None
+    """Its ways to spread training over workers, if it has several: entries are ``Strategy`` of a kind of its own."""
 
     program: str = Field(description="The training program, or custom for your own command.")
     model: str = Field(default="resnet18", min_length=1, max_length=100, description="Name of the model.")
@@ -145,6 +124,24 @@ class Workload(Described):
         named = get_origin(field.annotation) is Literal
         if named and not field.is_required() and field.default != DEFAULT_PROGRAM:
             raise TypeError(f"{cls.__name__}.program must have no default: trials are sent without defaults")
+
+    @classmethod
+    def strategy_named(cls, name: object) -> Strategy | None:
+        """Return the program's strategy of this name; None without one that can be loaded, which validation reports."""
+        if cls.strategies is None or not isinstance(name, str) or name not in cls.strategies:
+            return None
+        try:
+            strategy: Strategy = cls.strategies.get(name)
+        except RegistryError:
+            return None
+        return strategy
+
+    @classmethod
+    def further_options(cls) -> Iterator[type[Model]]:
+        """Yield the models of ``options`` under strategies that have fields of their own."""
+        for strategy in cls.strategies.loadable().values() if cls.strategies is not None else ():
+            if strategy.options is not model_in(cls.model_fields["options"].annotation):
+                yield strategy.options
 
     @property
     def reported(self) -> bool:
@@ -252,7 +249,8 @@ class Workload(Described):
 
     @property
     def one_process(self) -> bool:
-        return self.resolved_strategy in ONE_PROCESS
+        """Whether one process drives every worker."""
+        return self.resolved_strategy is not None and self.resolved_strategy.one_process
 
     def processes(self, workers: int) -> int:
         """Processes that carry ``workers`` workers of one machine or one pod."""
@@ -289,7 +287,7 @@ class Workload(Described):
 
     def wrapper(self) -> str | None:
         """What ``RankRecord.strategy`` must say; None where it is not checked."""
-        return None
+        return self.resolved_strategy.wrapper if self.resolved_strategy is not None else None
 
     @property
     def model_framework(self) -> Framework | None:
@@ -302,9 +300,9 @@ class Workload(Described):
         What is settled only on the machine (``auto``) is not judged here.
         """
         strategy, cpu = self.resolved_strategy, self.device is DeviceType.cpu
-        if strategy in ONE_WORKER and workers > 1:
+        if strategy is not None and strategy.one_worker and workers > 1:
             yield self.problem("strategy", unsupported(f"with {workers} workers, only with 1"))
-        if strategy in ONE_WORKER + ONE_PROCESS and nodes > 1:
+        if strategy is not None and (strategy.one_worker or strategy.one_process) and nodes > 1:
             yield self.problem("strategy", unsupported(f"on {nodes} nodes, only on 1"))
         if cpu and self.backend is Backend.nccl:
             yield self.problem("backend", unsupported("on device cpu", "gloo or mpi"))
@@ -325,7 +323,7 @@ class Workload(Described):
 
     def problem(self, field: str, violation: Violation) -> Problem:
         """Place a violation at one field of the workload, named as in YAML: ``options.commHook``."""
-        value = self.resolved_strategy if field == "strategy" else self.field_value(field)
+        value = str(self.resolved_strategy) if field == "strategy" else self.field_value(field)
         return Problem(("spec", "workload", *field.split(".")), value, violation)
 
 

@@ -185,7 +185,7 @@ def _measure(spec: ExperimentSpec) -> Iterator[Problem]:
     every = spec.workload.exchange_every
     for name, steps in (("stepsPerWindow", measure.steps_per_window), ("warmupSteps", measure.warmup_steps)):
         if every is not None and (steps % every or not steps):
-            multiple = expected(f"a multiple of {every}, workload.syncEvery")
+            multiple = expected(f"a multiple of {every}, the steps from one exchange of the workers to the next")
             yield Problem(("spec", "measure", name), steps, multiple)
     if measure.precision is not None and measure.precision.max_repetitions < measure.repetitions:
         least = expected(f"at least repetitions, {measure.repetitions}")

@@ -179,6 +179,8 @@ def _violation(path: Path, entries: list[Mapping[str, Any]], document: Any) -> V
         name = str(path[-1])
         if path[:2] == ("spec", "workload") and (owners := _owners(path[2:])):
             return only_with(f"program {one_of(owners)}")
+        if path[:-1] == ("spec", "workload", "options") and (owners := _strategies(document, name)):
+            return only_with(f"strategy {one_of(owners)}")
         inside = _inside(name, fields)
         return replace(unknown("field", name, [name]), suggestion=inside) if inside else unknown("field", name, fields)
     if first["type"] == "missing":
@@ -205,6 +207,7 @@ def _inside(name: str, fields: Mapping[str, FieldInfo]) -> str | None:
 
 def _model_at(path: Path, document: Any) -> type[Model] | None:
     model: type[Model] | None = ScalingExperiment
+    program: type[Workload] | None = None
     for part in path:
         if model is None or isinstance(part, int):
             continue
@@ -213,8 +216,19 @@ def _model_at(path: Path, document: Any) -> type[Model] | None:
         model = None if field is None else model_in(field.annotation)
         if model is Workload and isinstance(document, dict):
             name = document.get("program", DEFAULT_PROGRAM)
-            model = PROGRAMS.get(name) if name in PROGRAMS else None
+            model = program = PROGRAMS.get(name) if name in PROGRAMS else None
+            strategy = document.get("strategy")
+        elif part == "options" and program is not None and (named := program.strategy_named(strategy)) is not None:
+            model = named.options
     return model
+
+
+def _strategies(document: Any, option: str) -> list[str]:
+    """The strategies of the document's program that have an option."""
+    program = document["spec"]["workload"].get("program", DEFAULT_PROGRAM)
+    registered = PROGRAMS.get(program).strategies if program in PROGRAMS else None
+    known = registered.loadable() if registered is not None else {}
+    return [name for name, strategy in known.items() if option in fields_by_name(strategy.options)]
 
 
 def _owners(path: Path) -> list[str]:

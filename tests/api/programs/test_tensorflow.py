@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from scalecurve_api.programs.tensorflow import CLASSES, TensorFlowStrategy
+from scalecurve_api.programs.tensorflow import TENSORFLOW_STRATEGIES
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import judge
@@ -110,7 +110,7 @@ def test_what_must_carry_the_sums(given: Workload, on_cpu: str | None, on_gpu: s
 
 
 def test_every_strategy_has_its_class() -> None:
-    assert set(CLASSES) == set(get_args(TensorFlowStrategy))
+    assert [strategy.name for strategy in TENSORFLOW_STRATEGIES.loadable().values()] == [*TENSORFLOW_STRATEGIES.names()]
 
 
 def test_processes_of_a_trial() -> None:

@@ -27,10 +27,6 @@ def program(workload: Workload) -> Callable[[TrialSpec], None]:
 
 EXTRAS = {
     "comm-hook": "scalecurve_worker.extras.compression.hooks:compress",
-    "horovod": "scalecurve_worker.extras.horovod.tensorflow_strategy:horovod",
-    **{f"deepspeed-zero{stage}": "scalecurve_worker.extras.deepspeed.engine:engine" for stage in (1, 2, 3)},
-    "mesh": "scalecurve_worker.extras.layouts.program:run",
-    "parameter-server": "scalecurve_worker.extras.parameter_server.worker:parameter_server",
     "check-quantizable": "scalecurve_worker.extras.quantization.folding:check_quantizable",
     "quantize": "scalecurve_worker.extras.quantization.evaluation:quantize",
 }

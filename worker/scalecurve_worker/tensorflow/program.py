@@ -3,11 +3,10 @@
 import math
 
 from scalecurve_api.programs.tensorflow import TensorFlowWorkload
-from scalecurve_api.programs.workload import DeviceType, Strategy
+from scalecurve_api.programs.workload import DeviceType
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity, identify
-from scalecurve_worker.process.programs import extra
 from scalecurve_worker.process.trial_spec import out_folder
 from scalecurve_worker.record.session import Facts, Session
 from scalecurve_worker.rendezvous.communicator import find_communicator
@@ -23,7 +22,7 @@ from scalecurve_worker.tensorflow.framework import framework_versions, tf
 from scalecurve_worker.tensorflow.job import TensorFlowConfig, TensorFlowJob
 from scalecurve_worker.tensorflow.models import step_flops
 from scalecurve_worker.tensorflow.parameter_server_program import Chief
-from scalecurve_worker.tensorflow.strategies import STRATEGIES, ReplicaStrategy
+from scalecurve_worker.tensorflow.strategies import STRATEGIES
 from scalecurve_worker.tensorflow.training import NoAllReduce, ReplicaTrainer, replica_checksums
 from scalecurve_worker.tensorflow.transfer import frozen_checksum
 from scalecurve_worker.training.data.images import DataError
@@ -40,7 +39,7 @@ def run(trial: TrialSpec) -> None:
     """Train and time one trial in this process."""
     workload = trial.workload_as(TensorFlowWorkload)
     try:
-        if workload.resolved_strategy is Strategy.parameter_server:
+        if workload.roles:
             _serve(trial, identify(), workload)
         else:
             _replicate(trial, identify(), workload)
@@ -51,15 +50,13 @@ def run(trial: TrialSpec) -> None:
 
 
 def _replicate(trial: TrialSpec, identity: RankIdentity, workload: TensorFlowWorkload) -> None:
-    strategy = workload.resolved_strategy
-    replicas = trial.point.workers if strategy is Strategy.mirrored else 1
+    replicas = trial.point.workers if workload.one_process else 1
     devices = choose_devices(workload.device, identity.local_rank * replicas, replicas)
     set_arithmetic(workload.precision, devices, workload.options.deterministic, trial.seed)
     # mpirun's ranks meet through MPI.
-    through_mpi = strategy is Strategy.horovod
+    through_mpi = workload.needs_mpirun
     communicator = find_communicator(identity, out_folder()) if through_mpi else meet(trial, identity)
-    make = STRATEGIES.get(strategy) or extra(strategy.value)
-    replication: ReplicaStrategy = make(workload, devices, communicator)
+    replication = STRATEGIES.get(workload.resolved_strategy.name).make(workload, devices, communicator)
     run_job(TensorFlowJob(trial, identity, devices, replication, communicator, TensorFlowConfig.of(trial)))
     # Who leaves first looks like a failure to the others' collectives.
     communicator.barrier()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalecurve_api.programs.tensorflow import Communication, CrossDeviceOps, TensorFlowWorkload
-from scalecurve_api.programs.workload import Strategy
+from scalecurve_api.registry import Registry
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.tensorflow.cluster_membership import OwnAddress, tf_config
@@ -106,8 +106,23 @@ def described(strategy: Any, on_gpu: bool) -> ReplicaStrategy:
 
 
 Make = Callable[[TensorFlowWorkload, Devices, Communicator], ReplicaStrategy]
-STRATEGIES: dict[Strategy, Make] = {
-    Strategy.one_device: one_device,
-    Strategy.mirrored: mirrored,
-    Strategy.multi_worker_mirrored: multi_worker_mirrored,
-}
+
+
+@dataclass(frozen=True)
+class ReplicaMaker:
+    """What one process does for a strategy of program tensorflow: makes it from the workload and its devices."""
+
+    make: Make
+
+
+STRATEGIES: Registry[ReplicaMaker] = Registry(
+    "scalecurve_worker.tensorflow_strategies",
+    "strategy of program tensorflow",
+    ReplicaMaker,
+    {
+        "one-device": ReplicaMaker(one_device),
+        "mirrored": ReplicaMaker(mirrored),
+        "multi-worker-mirrored": ReplicaMaker(multi_worker_mirrored),
+        "horovod": "scalecurve_worker.extras.horovod.tensorflow_strategy:HOROVOD",
+    },
+)

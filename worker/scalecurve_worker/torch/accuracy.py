@@ -81,6 +81,7 @@ class TorchLearner:
 
     def evaluate(self, train_loss: float, seconds: float) -> EpochResult:
         bare, remote = self.bare, self.trainer.wrapped.remote
+        self.trainer.wrapped.settle()
         if remote is not None:
             remote.settle()
         if dist.is_initialized() and dist.get_world_size() > 1:

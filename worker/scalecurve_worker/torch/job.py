@@ -10,15 +10,16 @@ from torch import nn
 
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.horovod import TorchTraining
-from scalecurve_api.programs.workload import Strategy
+from scalecurve_api.registry import RegistryError
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import identify
-from scalecurve_worker.process.programs import extra
+from scalecurve_worker.record.session import Facts
 from scalecurve_worker.torch import models
 from scalecurve_worker.torch.data import Batch, DataOptions, DataSpec, Loader, open_data
+from scalecurve_worker.torch.flops import device_peak_flops
 from scalecurve_worker.torch.recomputation import recomputed
-from scalecurve_worker.torch.strategies import STRATEGIES, RemoteParameters, Wrap, WrappedModel
+from scalecurve_worker.torch.strategies import STRATEGIES, RankStrategy, RemoteParameters, WrappedModel
 from scalecurve_worker.torch.training import Trainer
 from scalecurve_worker.torch.transfer import begin, load_checkpoint, train_mode
 from scalecurve_worker.training.checkpoints import FIELD
@@ -29,20 +30,19 @@ TEACHER_FIELD = "workload.data.labels.pseudoLabels.teacher"
 
 
 class TorchJob:
-    """Makes what a trial of ``program: torch`` runs, or one whose own ``wrap`` spreads the same models."""
+    """Makes what a trial of ``program: torch`` runs, or of a program that spreads the same models."""
 
     def __init__(
-        self, trial: TrialSpec, workload: TorchTraining, device: torch.device, wrap: Wrap | None = None
+        self, trial: TrialSpec, workload: TorchTraining, device: torch.device, strategy: RankStrategy | None = None
     ) -> None:
         self.trial = trial
         self.workload = workload
         self.device = device
         self.spec = models.spec(workload.model)
-        self.strategy = workload.resolved_strategy or Strategy.ddp
+        self.strategy = strategy or _strategy_of(workload)
         self.batch = batch_per_worker(trial)
         self.remotes: list[RemoteParameters] = []
         self.transfer: dict[str, object] = {}
-        self._wrap: Wrap = wrap or STRATEGIES.get(self.strategy) or extra(self.strategy.value)
         if trial.measure.accuracy and workload.data.source is DataSource.synthetic:
             raise WorkloadError("measure.accuracy: needs real data, but workload.data.source is synthetic")
 
@@ -57,7 +57,7 @@ class TorchJob:
 
     def wrap(self, model: nn.Module) -> WrappedModel:
         """A model that :meth:`build` made, spread over all workers."""
-        wrapped = self._wrap(model, self.device, self.workload)
+        wrapped = self.strategy.wrap(model, self.device, self.workload)
         if wrapped.remote is not None:
             self.remotes.append(wrapped.remote)
         return wrapped
@@ -82,8 +82,8 @@ class TorchJob:
         synthetic = data.source is DataSource.synthetic
         return open_data(
             data.source.value,
-            # Under DataParallel one process feeds every GPU.
-            batch=self.batch * (self.trial.point.workers if self.strategy is Strategy.dp else 1),
+            # A process that drives every GPU feeds all of them.
+            batch=self.batch * (self.trial.point.workers if self.workload.one_process else 1),
             path=data.path,
             shape=([data.sequence_length] if data.sequence_length else data.shape)
             or (self.spec.shape if synthetic or self.spec.kind == "tokens" else None),
@@ -143,9 +143,32 @@ class TorchJob:
             return False
         return has_test(Path(data.path).expanduser(), data.validation)
 
+    def note_flops(self, facts: Facts, flops: tuple[float, float | None] | str) -> None:
+        """Record the FLOPs of a sample, the model's own and with what is recomputed, or why they are not known."""
+        if isinstance(flops, str):
+            facts.options["flops"] = flops
+        else:
+            facts.flops_per_sample, facts.hardware_flops_per_sample = flops
+        if self.device.type == "cuda":
+            name = torch.cuda.get_device_name(self.device)
+            facts.peak_flops = device_peak_flops(name, self.workload.precision.value)
+
+    def note_unexposed(self, facts: Facts, reason: str | None) -> None:
+        """Record why no step could be timed without its communication."""
+        if reason and self.trial.measure.exposed_communication and self.trial.point.workers > 1:
+            facts.options["exposedCommunication"] = f"not measured: {reason}"
+
     def close(self) -> None:
         for remote in self.remotes:
             remote.close()
+
+
+def _strategy_of(workload: TorchTraining) -> RankStrategy:
+    name = str(workload.resolved_strategy)
+    try:
+        return STRATEGIES.get(name)
+    except RegistryError as error:
+        raise WorkloadError(f"workload.strategy: {error}") from error
 
 
 def split_batch(batch: Batch, parts: int) -> list[Batch]:

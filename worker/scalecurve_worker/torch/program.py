@@ -9,9 +9,8 @@ from torch import nn
 from scalecurve_api.contract import START_ENV
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.horovod import TorchTraining
-from scalecurve_api.programs.torch import DEEPSPEED, TorchWorkload
+from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import CommHook, Recomputation, TrainingOptions
-from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError, out_of_memory
@@ -27,12 +26,12 @@ from scalecurve_worker.torch.data import DataError, Loader
 from scalecurve_worker.torch.device import choose_device, set_arithmetic, topologies_on
 from scalecurve_worker.torch.explain.built_in import BuiltInExplainer
 from scalecurve_worker.torch.explain.wrappers import count_parameters
-from scalecurve_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
+from scalecurve_worker.torch.flops import FlopCountError, count_step_flops
 from scalecurve_worker.torch.job import TorchJob, batch_per_worker, split_batch
 from scalecurve_worker.torch.parameters import parameter_checksum
 from scalecurve_worker.torch.process_group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalecurve_worker.torch.sharding import local_elements
-from scalecurve_worker.torch.strategies import Wrap, single
+from scalecurve_worker.torch.strategies import RankStrategy, single
 from scalecurve_worker.torch.training import Trainer
 from scalecurve_worker.torch.transfer import frozen_checksum
 from scalecurve_worker.torch.transports import transport_of
@@ -44,22 +43,20 @@ def run(trial: TrialSpec) -> None:
     device = choose_device(workload.device, identify().local_rank)
     set_arithmetic(workload.precision, device, workload.options)
     strategy = workload.resolved_strategy
-    if strategy not in (Strategy.single, Strategy.dp):
+    if not strategy.one_worker and not strategy.one_process:
         # With parameter servers ranks only meet in the group: no gradient goes through it.
-        served = strategy is Strategy.parameter_server
-        backend = "gloo" if served else choose_backend(workload.backend, device)
+        backend = "gloo" if strategy.served else choose_backend(workload.backend, device)
         ask_for_algorithm(workload.all_reduce, backend)
         join_group(backend, device)
-    if strategy is Strategy.mesh:
-        extra("mesh")(trial, workload, device)
-        return
     carry_out(trial, workload, device)
 
 
-def carry_out(trial: TrialSpec, workload: TorchTraining, device: torch.device, wrap: Wrap | None = None) -> None:
-    """Run this rank's share of a trial, and leave the group; ``wrap`` spreads the model where no strategy does."""
+def carry_out(
+    trial: TrialSpec, workload: TorchTraining, device: torch.device, strategy: RankStrategy | None = None
+) -> None:
+    """Run this rank's share of a trial, and leave the group; by the workload's own strategy unless one is passed."""
     try:
-        run_job(TorchJob(trial, workload, device, wrap))
+        run_job(TorchJob(trial, workload, device, strategy))
     except models.ModelError as error:
         raise WorkloadError(f"workload.model: {error}") from error
     except DataError as error:
@@ -78,7 +75,7 @@ def carry_out(trial: TrialSpec, workload: TorchTraining, device: torch.device, w
 def run_job(job: TorchJob) -> RankRecord:
     """Time the training, then train to accuracy with ``measure.accuracy``, and write the record."""
     data = job.data("train")
-    bench, checksum = _measure(job, data)
+    bench, checksum = (job.strategy.measure or _measure)(job, data)
     if job.trial.measure.accuracy is not None:
         train_to_accuracy(job, bench, data, job.trial.measure.accuracy)
     data.close()
@@ -91,7 +88,8 @@ def _measure(job: TorchJob, data: Loader) -> tuple[Bench, str]:
     if job.trial.measure.accuracy is not None and job.trial.measure.accuracy.quantization is not None:
         extra("check-quantizable")(model)
     flops = _count_flops(job, model, data)
-    compares_plain = job.trial.measure.exposed_communication and job.strategy is Strategy.ddp and identify().world == 1
+    exposes = job.trial.measure.exposed_communication
+    compares_plain = exposes and job.strategy.compares_plain and identify().world == 1
     twin = copy.deepcopy(model) if compares_plain else None
     trainer = job.trainer(job.wrap(model))
     memory = PeakMemory(job.device)
@@ -101,15 +99,13 @@ def _measure(job: TorchJob, data: Loader) -> tuple[Bench, str]:
     bench = attach_torch(trainer.wrapped.module, alternate, topologies, explainer)
     facts = bench.session.facts
     _note(job, facts, trainer, data)
-    if isinstance(flops, str):
-        facts.options["flops"] = flops
-    else:
-        facts.flops_per_sample, facts.hardware_flops_per_sample = flops
+    job.note_flops(facts, flops)
     facts.frozen_checksums += frozen_checksum(model)
-    if job.strategy in (Strategy.fsdp, Strategy.dp, Strategy.parameter_server, *DEEPSPEED):
+    if job.strategy.initial_checksum:
         facts.initial_checksum = parameter_checksum(trainer.wrapped.module)
     _train(job, bench, trainer, alternate, data)
     facts.peak_memory_bytes = memory.bytes()
+    trainer.wrapped.settle()
     facts.frozen_checksums += frozen_checksum(model)
     facts.traffic = trainer.wrapped.traffic()
     facts.transport = transport_of(bench.session.communicator, facts.topology.device, facts.backend)
@@ -167,13 +163,9 @@ def _note(job: TorchJob, facts: Facts, trainer: Trainer, data: Loader) -> None:
         facts.options["imagesPerWorker"] = instances * job.batch
     if norm := job.workload.batch_norm:
         facts.options["batchNorm"] = norm.value
-    if wrapped.unexposed and job.trial.measure.exposed_communication and job.trial.point.workers > 1:
-        facts.options["exposedCommunication"] = f"not measured: {wrapped.unexposed}"
+    job.note_unexposed(facts, wrapped.unexposed)
     if data.spec.source != DataSource.synthetic.value:
         facts.options["datasetSamples"] = data.spec.samples
-    if job.device.type == "cuda":
-        name = torch.cuda.get_device_name(job.device)
-        facts.peak_flops = device_peak_flops(name, job.workload.precision.value)
 
 
 def _count_flops(job: TorchJob, model: nn.Module, data: Loader) -> tuple[float, float] | str:

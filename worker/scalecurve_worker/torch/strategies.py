@@ -17,8 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 from scalecurve_api.programs.horovod import TorchTraining
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import BatchNormMode, CommHook
-from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.rank import Traffic
+from scalecurve_api.registry import Registry
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.programs import extra
 from scalecurve_worker.sdk.bench import Bench
@@ -89,7 +89,8 @@ class WrappedModel:
     ``learns_graph`` means that the first update cannot be without communication. ``remote`` is set where workers
     do not hold the parameters, and ``gpus`` are those that this one process drives, where there is one for all.
     ``backend`` carries the gradients where that is not the group's own library. ``autocast`` is false where the module
-    computes in a narrower type by itself. ``backward`` is the backward pass of a loss.
+    computes in a narrower type by itself. ``backward`` is the backward pass of a loss. ``settle`` ends with equal
+    parameters on all ranks, for those that differ between two exchanges.
     """
 
     module: nn.Module
@@ -105,6 +106,7 @@ class WrappedModel:
     backend: str | None = None
     autocast: bool = True
     backward: Callable[[Tensor], None] = field(default=torch.autograd.backward)
+    settle: Callable[[], None] = field(default=lambda: None)
     versions: dict[str, str] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
 
@@ -115,6 +117,22 @@ _NAMES = inspect.signature(DistributedDataParallel.__init__).parameters
 _SYNC_BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _NAMES else "broadcast_buffers"
 
 Wrap = Callable[[nn.Module, torch.device, Any], WrappedModel]
+
+
+@dataclass(frozen=True)
+class RankStrategy:
+    """What one rank does for a strategy; another package adds one by an entry point in the group of the registry below.
+
+    ``wrap`` makes a model ready to train over all workers, and says what a step sends (``WrappedModel.traffic``).
+    ``measure`` times the training of a job on its data where no model is wrapped, and returns the bench and a
+    checksum of the parameters. ``compares_plain`` times one worker without the wrapper, too; ``initial_checksum``
+    records the parameters before the first step.
+    """
+
+    wrap: Wrap
+    measure: Callable[[Any, Any], tuple[Bench, str]] | None = None
+    compares_plain: bool = False
+    initial_checksum: bool = False
 
 
 def single(model: nn.Module, device: torch.device, workload: TorchTraining) -> WrappedModel:
@@ -243,7 +261,22 @@ def _and_norms(sent: Traffic, wrapped: DistributedDataParallel, workers: int) ->
     return traffic.with_buffers(sent, sum(each.nbytes for each in wrapped.buffers()), workers)
 
 
-STRATEGIES: dict[Strategy, Wrap] = {Strategy[each.__name__]: each for each in (single, ddp, zero1, fsdp, dp)}
+_EXTRAS = "scalecurve_worker.extras"
+STRATEGIES: Registry[RankStrategy] = Registry(
+    "scalecurve_worker.torch_strategies",
+    "strategy of program torch",
+    RankStrategy,
+    {
+        "single": RankStrategy(single),
+        "ddp": RankStrategy(ddp, compares_plain=True),
+        "zero1": RankStrategy(zero1),
+        "fsdp": RankStrategy(fsdp, initial_checksum=True),
+        "dp": RankStrategy(dp, initial_checksum=True),
+        **{f"deepspeed-zero{stage}": f"{_EXTRAS}.deepspeed.engine:ENGINE" for stage in (1, 2, 3)},
+        "parameter-server": f"{_EXTRAS}.parameter_server.worker:PARAMETER_SERVER",
+        "mesh": f"{_EXTRAS}.layouts.program:MESH",
+    },
+)
 
 
 def state_tensors(wrapped: WrappedModel) -> list[Tensor]:

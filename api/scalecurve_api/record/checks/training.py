@@ -6,7 +6,6 @@ from math import ceil, floor
 from statistics import mean, median, median_low
 
 from scalecurve_api.programs.torch_options import Updates
-from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.checks.proof import drives_all, exchange_now_and_then
 from scalecurve_api.record.facts.parameter_servers import PUSHES, SERVERS
 from scalecurve_api.record.rank import RankRecord, WindowKind
@@ -57,13 +56,12 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     name = InvalidReason.replicas_diverged.value
     if broken := _shares(trial, ranks) or _servers(trial, ranks):
         return Check(name=name, passed=False, detail=broken)
-    if trial.workload.resolved_strategy is Strategy.dp or drives_all(trial):
+    if drives_all(trial):
         # Of a command of one's own what is not shown is unproved, and this is.
-        passed = True if drives_all(trial) else None
-        return Check(name=name, passed=passed, detail="one set of parameters, copied to every GPU in each step")
-    if trial.workload.roles:
-        return Check(name=name, passed=None, detail="one set of parameters, on the servers")
-    if trial.workload.exchange_every is not None:
+        return Check(name=name, passed=True, detail="one set of parameters, copied to every GPU in each step")
+    if trial.workload.resolved_strategy is not None and (place := trial.workload.resolved_strategy.one_copy):
+        return Check(name=name, passed=None, detail=f"one set of parameters, {place}")
+    if trial.workload.exchange_every is not None and not trial.workload.built_in:
         return _equal_where_they_met(ranks)
     sums = {record.topology.rank: record.parameter_checksum for record in ranks}
     if any(value is None for value in sums.values()):

@@ -15,12 +15,13 @@ from typing import Any, cast, overload
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.torch import DEEPSPEED, TorchWorkload
+from scalecurve_api.programs.strategies.sharded import DeepSpeed
+from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.torch.optimizers import make_optimizer
-from scalecurve_worker.torch.strategies import WrappedModel
+from scalecurve_worker.torch.strategies import RankStrategy, WrappedModel
 
 
 class EngineOptimizer(torch.optim.Optimizer):
@@ -50,7 +51,8 @@ def engine(model: nn.Module, device: torch.device, workload: TorchWorkload) -> W
         WorkloadError: DeepSpeed is not installed, or cannot be imported.
     """
     deepspeed, strategy = _library(device, workload), workload.resolved_strategy
-    stage, parts = 1 + DEEPSPEED.index(strategy), workload.options.gradient_accumulation
+    assert isinstance(strategy, DeepSpeed)
+    parts = workload.options.gradient_accumulation
     os.environ.setdefault("LOCAL_RANK", str(identify().local_rank))
     plain = make_optimizer(model.parameters(), workload.optimizer, identify().world)
     wrapped, *_ = deepspeed.initialize(
@@ -59,7 +61,7 @@ def engine(model: nn.Module, device: torch.device, workload: TorchWorkload) -> W
         config={
             "train_micro_batch_size_per_gpu": 1,  # for DeepSpeed's own log alone
             "gradient_accumulation_steps": parts,
-            "zero_optimization": {"stage": stage},
+            "zero_optimization": {"stage": strategy.stage},
             "zero_allow_untested_optimizer": True,
             "gradient_clipping": 0.0,  # no other strategy clips; 0.19 would, to a norm of 1
             "bf16": {"enabled": workload.precision is Precision.bf16},
@@ -81,7 +83,7 @@ def engine(model: nn.Module, device: torch.device, workload: TorchWorkload) -> W
         autocast=False,
         backward=backward,
         versions={"deepspeed": str(deepspeed.__version__)},
-        options={"optimizer": type(plain).__name__, "zeroStage": stage},
+        options={"optimizer": type(plain).__name__, "zeroStage": strategy.stage},
     )
 
 
@@ -98,3 +100,6 @@ def _library(device: torch.device, workload: TorchWorkload) -> Any:
         raise WorkloadError(f"{field}: DeepSpeed does not import: {type(error).__name__}: {error}") from error
     deepspeed.utils.logger.setLevel(logging.WARNING)
     return deepspeed
+
+
+ENGINE = RankStrategy(engine, initial_checksum=True)

@@ -14,7 +14,7 @@ from scalecurve_worker.extras.horovod.library import READ_FROM, join, load, vers
 from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.tensorflow.devices import Devices
 from scalecurve_worker.tensorflow.framework import tf
-from scalecurve_worker.tensorflow.strategies import ReplicaStrategy
+from scalecurve_worker.tensorflow.strategies import ReplicaMaker, ReplicaStrategy
 
 
 class HorovodReplicas:
@@ -55,3 +55,6 @@ def horovod(workload: TensorFlowWorkload, devices: Devices, communicator: Commun
     """One replica in each process, and Horovod between them."""
     group = HorovodReplicas(workload, devices)
     return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), group.carrier, READ_FROM, group)
+
+
+HOROVOD = ReplicaMaker(horovod)

@@ -17,7 +17,7 @@ from scalecurve_worker.torch.device import choose_device, set_arithmetic
 from scalecurve_worker.torch.optimizers import make_optimizer
 from scalecurve_worker.torch.process_group import ask_for_algorithm, join_group
 from scalecurve_worker.torch.program import carry_out
-from scalecurve_worker.torch.strategies import Wrap, WrappedModel, count_elements
+from scalecurve_worker.torch.strategies import RankStrategy, Wrap, WrappedModel, count_elements
 
 _HALF = 2
 
@@ -97,5 +97,5 @@ def run(trial: TrialSpec) -> None:
         return library.allreduce(torch.ones(1024, device=device), name=name)
 
     carrier = join(library, workload, device.type == "cuda", probe)
-    carry_out(trial, workload, device, distributed(library, carrier))
+    carry_out(trial, workload, device, RankStrategy(distributed(library, carrier), compares_plain=True))
     library.shutdown()

@@ -13,7 +13,6 @@ from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import Recomputation
 from scalecurve_api.record.layout_facts import AXIS_TRAFFIC, EQUALITY, LAYOUT, PIPELINE, AxisTraffic, Equality
 from scalecurve_api.record.rank import Traffic
-from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.extras.layouts.equality import compare
 from scalecurve_worker.extras.layouts.layout import LaidOut
 from scalecurve_worker.extras.layouts.meshes import Meshes, make_meshes
@@ -29,38 +28,30 @@ from scalecurve_worker.sdk.observation import tensor_bytes
 from scalecurve_worker.torch import models
 from scalecurve_worker.torch.alternates import PeakMemory
 from scalecurve_worker.torch.attach import attach_torch
-from scalecurve_worker.torch.data import Batch, DataError, Loader
+from scalecurve_worker.torch.data import Batch, Loader
 from scalecurve_worker.torch.explain.built_in import TracingExplainer
-from scalecurve_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
+from scalecurve_worker.torch.flops import FlopCountError, count_step_flops
 from scalecurve_worker.torch.job import TorchJob, split_batch
 from scalecurve_worker.torch.optimizers import rule_of
-from scalecurve_worker.torch.process_group import leave_group
-
-
-def run(trial: TrialSpec, workload: TorchWorkload, device: torch.device) -> None:
-    """Carry out this rank's share of a trial, and leave the group."""
-    degrees = trial.point.parallelism
-    if degrees is None or degrees.workers != identify().world:
-        raise WorkloadError("workload.parallelism: the degrees do not give the number of workers")
-    try:
-        _measure(TorchJob(trial, workload, device, _unwrapped), make_meshes(degrees, device))
-    except models.ModelError as error:
-        raise WorkloadError(f"workload.model: {error}") from error
-    except DataError as error:
-        raise WorkloadError(f"workload.data: {error}") from error
-    leave_group()
+from scalecurve_worker.torch.strategies import RankStrategy
 
 
 def _unwrapped(*_: Any) -> Any:
     raise TypeError("strategy mesh wraps no model: it cuts it into stages")
 
 
-def _measure(job: TorchJob, meshes: Meshes) -> None:
-    workload, trial, device = job.workload, job.trial, job.device
+def measure(job: TorchJob, data: Loader) -> tuple[Bench, str]:
+    """Time the training of a model that is cut into stages; see ``RankStrategy.measure``.
+
+    Raises:
+        WorkloadError: the degrees of the point are not those of its workers.
+    """
+    workload, trial, device, degrees = job.workload, job.trial, job.device, job.trial.point.parallelism
+    if degrees is None or degrees.workers != identify().world:
+        raise WorkloadError("workload.parallelism: the degrees do not give the number of workers")
     assert isinstance(workload, TorchWorkload)
-    layout, degrees = workload.layout or Parallelism(), meshes.degrees
+    meshes, layout = make_meshes(degrees, device), workload.layout or Parallelism()
     parts = degrees.micro_batches if degrees.pipeline > 1 else workload.options.gradient_accumulation
-    data = job.data("train")
     checkpointing = workload.options.activation_checkpointing
     # Stages wrap their own blocks; a reference needs none of it.
     plain = workload.options.model_copy(update={"activation_checkpointing": Recomputation.none})
@@ -95,10 +86,7 @@ def _measure(job: TorchJob, meshes: Meshes) -> None:
     facts = bench.session.facts
     facts.parameters = parameters
     facts.sample_unit = "tokens" if tokens else "samples"
-    if isinstance(flops, str):
-        facts.options["flops"] = flops
-    else:
-        facts.flops_per_sample, facts.hardware_flops_per_sample = flops
+    job.note_flops(facts, flops)
     facts.initial_checksum = checksum(laid)
     samples = job.batch * data.spec.samples_per_item
     while bench.step(samples):
@@ -107,8 +95,7 @@ def _measure(job: TorchJob, meshes: Meshes) -> None:
             bench.loss(value)
     facts.peak_memory_bytes = memory.bytes()
     PIPELINE.put(facts, observe_pipeline(trainer, layout, split_batch(next(batches), parts), device))
-    data.close()
-    bench.finish(checksum(laid))
+    return bench, checksum(laid)
 
 
 def _reference(
@@ -154,9 +141,7 @@ def _note(
         "stages": laid.indices,
         "place": {dimension.value: index for dimension, index in laid.meshes.place.items()},
     }
-    if job.trial.measure.exposed_communication and degrees.workers > 1:
-        why = "communication is a part of the forward pass: there is no step without it"
-        facts.options["exposedCommunication"] = f"not measured: {why}"
+    job.note_unexposed(facts, "communication is a part of the forward pass: there is no step without it")
     if isinstance(compared, str):
         facts.options["equality"] = compared
     else:
@@ -168,9 +153,6 @@ def _note(
         plain_payload_bytes=sum(each.numel() for _, each in laid.counted()) * 4,
         how="observed in one step before the timed windows, by dimension in axisTraffic",
     )
-    if job.device.type == "cuda":
-        name = torch.cuda.get_device_name(job.device)
-        facts.peak_flops = device_peak_flops(name, workload.precision.value)
 
 
 def _count_flops(model: torch.nn.Module, data: Loader, mode: Recomputation) -> tuple[float, float | None] | str:
@@ -194,3 +176,6 @@ def checksum(laid: LaidOut) -> str:
     dist.all_gather_object(stages, own, group=laid.meshes.group(Dimension.pipeline))
     merged = {name: digest for stage in stages for name, digest in stage.items()}
     return hashlib.blake2b(b"".join(merged[name] for name in sorted(merged)), digest_size=16).hexdigest()
+
+
+MESH = RankStrategy(_unwrapped, measure)

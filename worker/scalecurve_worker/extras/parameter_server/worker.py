@@ -13,7 +13,8 @@ from typing import overload
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.torch import TCP, TorchWorkload
+from scalecurve_api.programs.strategies.parameter_server import TCP
+from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import Updates
 from scalecurve_api.record.facts.parameter_servers import PUSHES, SERVERS, ServerCounts
 from scalecurve_api.record.rank import Traffic
@@ -28,7 +29,7 @@ from scalecurve_worker.sdk.sections import Sections
 from scalecurve_worker.torch.data import Batch
 from scalecurve_worker.torch.optimizers import rule_of
 from scalecurve_worker.torch.process_group import own_address
-from scalecurve_worker.torch.strategies import Update, WrappedModel
+from scalecurve_worker.torch.strategies import RankStrategy, Update, WrappedModel
 
 
 class ParameterServerOptimizer(torch.optim.Optimizer):
@@ -267,3 +268,6 @@ def parameter_server(model: nn.Module, device: torch.device, workload: TorchWork
             "serverPlacement": "server s is a process beside rank s modulo workers, on its cores",
         },
     )
+
+
+PARAMETER_SERVER = RankStrategy(parameter_server, initial_checksum=True)

@@ -15,7 +15,7 @@ from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import BatchNormMode
 from scalecurve_api.programs.training import Transfer
-from scalecurve_api.programs.workload import Precision, Strategy
+from scalecurve_api.programs.workload import Precision
 from scalecurve_api.record.step_program import StepMemory, StepProgram
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.extras.projection.recorder import Allocation, StepRecorder
@@ -27,10 +27,11 @@ from scalecurve_worker.torch.job import TorchJob, split_batch
 from scalecurve_worker.torch.optimizers import make_optimizer
 from scalecurve_worker.torch.recomputation import recomputed
 from scalecurve_worker.torch.sharding import computes_in_bf16, mesh_of, shard, unreduced
-from scalecurve_worker.torch.strategies import WrappedModel, count_elements, single
+from scalecurve_worker.torch.strategies import RankStrategy, WrappedModel, count_elements, single
 from scalecurve_worker.torch.transfer import train_mode
 
 _CPU = torch.device("cpu")
+_PROJECTED = ("single", "ddp", "fsdp")
 # Types of the same size that fake CPU tensors take: what is recorded is bytes and order.
 _RECORDED_AS = {Precision.tf32: Precision.fp32, Precision.fp16: Precision.bf16}
 
@@ -42,7 +43,7 @@ def record_step(trial: TrialSpec) -> StepProgram:
         WorkloadError: what the trial runs cannot be recorded.
     """
     workload = _recordable(trial)
-    job = TorchJob(trial, workload, _CPU, single)
+    job = TorchJob(trial, workload, _CPU, RankStrategy(single))
     dist.init_process_group("fake", rank=0, world_size=trial.point.workers, store=FakeStore())
     try:
         model, shape, classes = _built(job, workload)
@@ -61,8 +62,8 @@ def _recordable(trial: TrialSpec) -> TorchWorkload:
         raise WorkloadError(f"workload.program: a projection needs torch; it is {trial.workload.program}")
     workload = trial.workload_as(TorchWorkload)
     strategy = workload.resolved_strategy
-    if strategy not in (Strategy.single, Strategy.ddp, Strategy.fsdp):
-        raise WorkloadError(f"workload.strategy: {strategy} is not projected; expected single, ddp, fsdp")
+    if strategy.name not in _PROJECTED:
+        raise WorkloadError(f"workload.strategy: {strategy} is not projected; expected {', '.join(_PROJECTED)}")
     if workload.batch_norm is BatchNormMode.synchronized:
         raise WorkloadError("workload.options.batchNorm: synchronized is not projected; use broadcast or local")
     if workload.transfer != Transfer():
@@ -83,7 +84,7 @@ def _wrapped(model: nn.Module, workload: TorchWorkload, mesh: DeviceMesh | None)
         shard(model, mesh, workload.precision, workload.options.fsdp_group_mb)
         optimizer = make_optimizer(model.parameters(), workload.optimizer, workers)
         return WrappedModel(model, None, optimizer, lambda: unreduced(model), autocast=not narrow)
-    if workload.resolved_strategy is Strategy.single:
+    if workload.resolved_strategy.one_worker:
         return single(model, _CPU, workload)
     replica = FakeReplicas(model, workload)
 
@@ -122,7 +123,7 @@ def _record(
             trainer.update(batches)
         recorder.finish()
     return StepProgram(
-        strategy=workload.resolved_strategy.value,
+        strategy=workload.resolved_strategy.name,
         workers=job.trial.point.workers,
         torch=str(torch.__version__),
         parameters=elements,
@@ -167,7 +168,7 @@ def _built(job: TorchJob, workload: TorchWorkload) -> tuple[nn.Module, tuple[int
 
 
 def _mesh(workload: TorchWorkload, workers: int) -> DeviceMesh | None:
-    if workload.resolved_strategy is not Strategy.fsdp:
+    if not workload.resolved_strategy.gathers:
         return None
     sharing = workload.options.shard
     if sharing and workers % sharing:

@@ -2,32 +2,41 @@
 
 from collections.abc import Iterator
 
-from scalecurve_api.problem import Violation, expected, forbidden, unsupported
+from scalecurve_api.problem import Problem, Violation, expected, forbidden, unsupported
 from scalecurve_api.programs.model_catalog import reads_tokens
 from scalecurve_api.programs.parallelism import Degrees, Dimension, Parallelism
-from scalecurve_api.programs.torch_options import TorchOptions
+from scalecurve_api.programs.torch import TorchStrategy, TorchWorkload
+from scalecurve_api.programs.torch_options import BatchNormMode
 from scalecurve_api.programs.training import TrainingWorkload
 from scalecurve_api.programs.transformer_shapes import TransformerShape, shape_of
 
 _TRANSFORMERS_ONLY = (Dimension.tensor, Dimension.context, Dimension.expert)
 
 
-def mesh_problems(
-    workload: TrainingWorkload, options: TorchOptions, layout: Parallelism, workers: int
-) -> Iterator[tuple[str, Violation]]:
-    """Name the fields that this layout of the workload cannot have, and why."""
-    degrees = layout.degrees(workers)
-    if degrees is None:
-        return  # reported for the product
-    yield from _options(workload, options, degrees)
-    shape = shape_of(workload.model)
-    if shape is None:
-        yield from _not_a_transformer(workload, degrees)
-        return
-    yield from _divides(workload, shape, layout, degrees)
+class _Mesh(TorchStrategy):
+    def problems(self, workload: TorchWorkload, workers: int) -> Iterator[Problem]:
+        layout = workload.layout
+        degrees = layout.degrees(workers) if layout is not None else None
+        if layout is None or degrees is None:
+            return  # reported for the product
+        shape = shape_of(workload.model)
+        yield from (workload.problem(field, violation) for field, violation in _options(workload, degrees))
+        found = _divides(workload, shape, layout, degrees) if shape else _not_a_transformer(workload, degrees)
+        yield from (workload.problem(field, violation) for field, violation in found)
 
 
-def _options(workload: TrainingWorkload, options: TorchOptions, degrees: Degrees) -> Iterator[tuple[str, Violation]]:
+MESH = _Mesh(
+    name="mesh",
+    wrapper="DeviceMesh",
+    batch_norm=(BatchNormMode.local,),
+    splits_layers=True,
+    only_timed=True,
+    lays_out=True,
+)
+
+
+def _options(workload: TorchWorkload, degrees: Degrees) -> Iterator[tuple[str, Violation]]:
+    options = workload.options
     if workload.precision == "fp16":
         yield "precision", unsupported("with strategy mesh", "fp32, tf32 or bf16")
     if options.channels_last:

@@ -34,8 +34,10 @@ def test_the_old_name_is_in_the_changelog_alone():
     assert [name for name in git("ls-files") if OLD_NAME in name.lower()] == []
 
 
+FRAMEWORKS = ("torch", "tensorflow")
 PLUGINS = tomllib.loads((ROOT / "tests/plugin_package/pyproject.toml").read_text(encoding="utf-8"))
 ENTRY_POINT_GROUPS = {f"scalecurve.{name}" for name in ("commands", "facts", "sections")}
+ENTRY_POINT_GROUPS |= {f"{side}.{of}_strategies" for side in ("scalecurve", "scalecurve_worker") for of in FRAMEWORKS}
 ENTRY_POINT_GROUPS |= PLUGINS["project"]["entry-points"].keys()
 
 

@@ -13,13 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from scalecurve_api import contract
 from scalecurve_api.files import PathRefused, Within
-from scalecurve_api.model import Model
+from scalecurve_api.model import Model, canonical_json
 from scalecurve_api.record.rank import RankFailure, RankRecord
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_local import durable
 from scalecurve_local.durable import storing
 from scalecurve_local.errors import StorageError
 
@@ -38,7 +39,7 @@ MAX_JOURNAL_BYTES = 1 << 30
 
 
 class Damaged(StorageError):
-    """A file of the engine or its supervisor that is none."""
+    """A file of the engine or its carrier that is none."""
 
     def __init__(self, place: Within, problem: str) -> None:
         self.place, self.finding = place, f"{place}: is damaged ({problem})"
@@ -53,7 +54,7 @@ class CommandStatus(Model):
 
 
 class ExitReport(Model):
-    """Written by the supervisor when all processes of a trial have ended."""
+    """How an attempt ended, once all its processes have."""
 
     cause: Cause
     message: str = ""
@@ -67,30 +68,19 @@ class ExitReport(Model):
     oom_kills: int | None = None
 
 
-class Command(Model):
-    """One process that the supervisor starts."""
+class StartReport(Model):
+    """What a carrier notes of an attempt when it starts it; fields of its own beside these are its own matter."""
 
-    argv: list[str]
-    env: dict[str, str] = {}
-    log: str
+    model_config = ConfigDict(extra="ignore")
 
-
-class Order(Model):
-    """The supervisor's input. Variables beyond a command's own are passed by inheritance and never written to disk."""
-
-    commands: list[Command]
-    cwd: str
-    deadline_seconds: float
-    grace_seconds: float
-    exit_file: str
-    temporary: str
-    oom_counters: list[str]
+    id: str = ""
+    """By which the carrier knows the attempt, also after a restart; older versions had none."""
     begun_ns: int
     devices: list[str]
     oversubscribed: bool
     paired: str | None = None
     forked: bool = False
-    """Its commands are ranks that are forked, with no launcher (``scalecurve_local.execution.forking``)."""
+    """Its ranks are processes without the workload's launcher."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +91,18 @@ class AttemptFolder:
     number: int
 
     @property
-    def order(self) -> Order | None:
-        """The supervisor's input; None if it was never written."""
-        return _read_model(Order, self.folder / ORDER_FILE, _MAX_ORDER_BYTES)
+    def started(self) -> StartReport | None:
+        """What was noted at its start; None if that was never written."""
+        return _read_model(StartReport, self.folder / ORDER_FILE, _MAX_ORDER_BYTES)
+
+    def note(self, paper: StartReport | ExitReport) -> None:
+        """Write what a carrier says of its start or its end, durably."""
+        name = ORDER_FILE if isinstance(paper, StartReport) else EXIT_FILE
+        durable.write_file(self.folder / name, canonical_json(paper.wire()).encode())
 
     @property
     def exit(self) -> ExitReport | None:
-        """How its processes ended; None while they run, or if the supervisor died."""
+        """How its processes ended; None while they run, or if nobody could tell."""
         return _read_model(ExitReport, self.folder / EXIT_FILE, _MAX_REPORT_BYTES)
 
     @property
@@ -202,7 +197,7 @@ def put_aside(work: Within) -> str | None:
 
 
 def _read_model(model: type[ModelT], place: Within, limit: int) -> ModelT | None:
-    """Read a file of the engine or its supervisor. They write atomically, so one that cannot be parsed is damaged."""
+    """Read a file of the engine or its carrier. They write atomically, so one that cannot be parsed is damaged."""
     with storing("read", place):
         try:
             return model.model_validate_json(place.read(limit))

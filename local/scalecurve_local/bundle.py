@@ -36,7 +36,6 @@ from scalecurve_local import durable
 from scalecurve_local.attempt import EXIT_FILE, MAX_RECORD_BYTES, RESULT, AttemptFolder, Damaged, attempts_in
 from scalecurve_local.durable import storing
 from scalecurve_local.errors import BadInput, StorageError
-from scalecurve_local.temporary import remove_temporary
 
 EXPERIMENT_FILE = "experiment.yaml"
 TRIALS = "trials"
@@ -276,9 +275,6 @@ class BundleFolder:
         """Remove an interrupted attempt; its number stays used."""
         empty = attempt.folder.parent / f"discarded-{attempt.number}"
         durable.make_folder(empty)
-        with suppress(Damaged):
-            if (order := attempt.order) is not None:
-                remove_temporary(order.temporary)
         durable.remove(attempt.folder)
 
     def discard_damaged(self, trial: str, workers: int, ledger: LedgerFile) -> str | None:
@@ -290,10 +286,10 @@ class BundleFolder:
             if attempt.result is not None:
                 return None
             try:
-                _ = attempt.order, attempt.exit
+                _ = attempt.started, attempt.exit
             except Damaged as damaged:
                 with suppress(Damaged):
-                    if attempt.order is not None and attempt.complete(workers):
+                    if attempt.started is not None and attempt.complete(workers):
                         durable.remove(attempt.folder / EXIT_FILE)
                         return f"{trial}: attempt {attempt.number} was complete and is kept: {damaged.finding}"
                 if ledger.start_of(trial, attempt.number) is not None:

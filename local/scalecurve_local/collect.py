@@ -18,9 +18,8 @@ from scalecurve_api.spec.secrets import masked, values_in
 from scalecurve_api.spec.trial import FailedReason, TrialPhase, TrialSpec
 from scalecurve_api.text import count
 from scalecurve_local import durable
-from scalecurve_local.attempt import INTERRUPTIONS, LOGS, RESULT, AttemptFolder, Order
+from scalecurve_local.attempt import INTERRUPTIONS, LOGS, RESULT, AttemptFolder, StartReport
 from scalecurve_local.ending import MAX_LOG_BYTES, Ending, end_of_log, judge_ending, tail
-from scalecurve_local.temporary import remove_temporary
 
 MAX_TRACE_BYTES = 256 << 20
 
@@ -48,7 +47,7 @@ def collect(trial: TrialSpec, attempt: AttemptFolder, ledger: str | None = None)
     if problems and ending.reason is None:
         rank = min(problems)
         ending = Ending(FailedReason.bad_workload, f"rank {rank}: {problems[rank]}", ending.exit_codes)
-    order = attempt.order
+    started = attempt.started
     assembled = assemble(
         trial,
         ranks,
@@ -58,31 +57,28 @@ def collect(trial: TrialSpec, attempt: AttemptFolder, ledger: str | None = None)
             attempt=attempt.number,
             failure=ending.reason,
             message=ending.message,
-            oversubscribed=order is not None and order.oversubscribed,
+            oversubscribed=started is not None and started.oversubscribed,
             missing=unfinished(trial, ranks, journals),
-            paired=order.paired if order is not None else None,
-            requested_devices=order.devices if order is not None else [],
+            paired=started.paired if started is not None else None,
+            requested_devices=started.devices if started is not None else [],
             exit_codes=ending.exit_codes,
             ledger=ledger,
             log_tail={who: tail(text) for who, text in logs.items() if text},
-            timeline=_timeline(attempt, order, workers),
+            timeline=_timeline(attempt, started, workers),
         ),
     )
     _write(attempt, assembled, trial, secrets)
-    if order is not None:
-        # The supervisor did that already, unless it was killed after the ranks had written everything.
-        remove_temporary(order.temporary)
     return assembled.record
 
 
 def _ending(trial: TrialSpec, attempt: AttemptFolder, logs: Mapping[str, str], journals: Mapping[int, bytes]) -> Ending:
     """How it ended; one that was interrupted after its run was complete counts as good."""
-    report, order, workers = attempt.exit, attempt.order, trial.point.workers
+    report, started, workers = attempt.exit, attempt.started, trial.point.workers
     if report is None or report.cause in INTERRUPTIONS:
         return Ending(None, "", {})
     return judge_ending(
         report,
-        trial.workload.resolved_launcher is not Launcher.processes and not (order is not None and order.forked),
+        trial.workload.resolved_launcher is not Launcher.processes and not (started is not None and started.forked),
         workers,
         attempt.failures(workers),
         logs,
@@ -126,10 +122,10 @@ def _valid_journals(journals: Mapping[int, bytes]) -> tuple[dict[int, bytes], di
     return valid, problems
 
 
-def _timeline(attempt: AttemptFolder, order: Order | None, workers: int) -> list[Timeline]:
+def _timeline(attempt: AttemptFolder, started: StartReport | None, workers: int) -> list[Timeline]:
     timeline = []
-    if order is not None:
-        timeline.append(Timeline(phase=TrialPhase.starting, at_ns=order.begun_ns))
+    if started is not None:
+        timeline.append(Timeline(phase=TrialPhase.starting, at_ns=started.begun_ns))
     if len(attempt.ready(workers)) == workers:
         ready = [(attempt.folder / contract.ready_file(rank)).status() for rank in range(workers)]
         joined = [status.st_mtime_ns for status in ready if status is not None]

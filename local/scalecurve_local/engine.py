@@ -1,11 +1,11 @@
-"""The engine of one bundle on one machine: observe, ``lifecycle.decide``, act, until nothing is left to do.
+"""The engine of one bundle: observe, ``lifecycle.decide``, act, until nothing is left to do.
 
 Its whole state is on disk (``attempt``, ``bundle``), so it may be killed at any moment and resumed.
 """
 
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,16 +19,13 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_local import durable
-from scalecurve_local.attempt import INTERRUPTIONS, MAX_RECORD_BYTES, RESULT, AttemptFolder
+from scalecurve_local.attempt import INTERRUPTIONS, MAX_RECORD_BYTES, RESULT, AttemptFolder, Damaged
 from scalecurve_local.bundle import BundleFolder
+from scalecurve_local.carrier import Carrier, State
 from scalecurve_local.collect import collect
-from scalecurve_local.devices.shares import Allotment
 from scalecurve_local.durable import storing
-from scalecurve_local.execution.forking.client import ForkServer
-from scalecurve_local.execution.running_trial import RunningTrial
 from scalecurve_local.progress import Pace, RunProgress, estimate_remaining, read_pace, seconds_taken
 from scalecurve_local.stop import StopRequest
-from scalecurve_local.supervision import supervisor
 
 _POLL_S = 0.25
 Report = Callable[[RunProgress], None]
@@ -66,9 +63,19 @@ def final(record: TrialRecord, spec: ExperimentSpec) -> Observed:
     return Observed(record.attempt, (record.phase,) * attempts)
 
 
+@dataclass(frozen=True)
+class Running:
+    """The attempt that the carrier has now, and since when it was watched."""
+
+    trial: TrialSpec
+    attempt: AttemptFolder
+    id: str
+    since: float
+
+
 @dataclass
 class Engine:
-    """The trials of one bundle, run while its lock and those of the devices are held.
+    """The trials of one bundle, run while its lock and what the carrier needs are held.
 
     ``paired`` names the session in which this experiment and another take turns.
     """
@@ -76,20 +83,17 @@ class Engine:
     spec: ExperimentSpec
     plan: Plan
     trials: Mapping[str, TrialSpec]
-    allotment: Allotment
     folder: BundleFolder
     ledger: LedgerFile
-    lock_descriptors: Sequence[int]
-    hide_gpus: bool
-    metrics_port: int | None
+    carrier: Carrier
+    notes: tuple[str, ...]
     report: Report
     stop: StopRequest
     paired: str | None = None
-    fork_server: ForkServer | None = None
     observed: dict[str, Observed] = field(default_factory=dict)
     records: dict[str, TrialRecord] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    running: RunningTrial | None = None
+    running: Running | None = None
     begun: bool = False
     """Whether the ledger has this engine's session."""
     stops_passed_on: int = 0
@@ -110,11 +114,21 @@ class Engine:
     def look(self) -> None:
         """Observe what earlier runs left; what a disk has torn of it is thrown away."""
         for name, trial in self.trials.items():
+            self.attach(trial)
             if (note := self.folder.discard_damaged(name, trial.point.workers, self.ledger)) is not None:
                 self.damage += (note,)
             self.observe(name)
         self.plan_ahead()
         self.show(decide(self.spec, self.names, self.observed).status)
+
+    def attach(self, trial: TrialSpec) -> None:
+        """Take over the attempt that an earlier engine left unfinished; torn papers name none."""
+        for attempt in self.folder.attempts(trial.name)[0][-1:]:
+            with suppress(Damaged):
+                if attempt.result is None and (started := attempt.started) is not None:
+                    self.carrier.attach(started.id)
+                    self.running = Running(trial, attempt, started.id, time.monotonic())
+                    self.poll(self.running, 0)
 
     def advance(self, until: str | None = None) -> Status:
         """Run trials, in their order, until the trial ``until`` is final or nothing is left to do."""
@@ -146,7 +160,7 @@ class Engine:
             interrupted=by_user,
             out_of_time=stopped and not by_user and not futile,
             futile=futile,
-            notes=self.allotment.notes,
+            notes=self.notes,
             damage=self.damage,
             pace=self.pace,
         )
@@ -208,18 +222,7 @@ class Engine:
             if attempt.result is None:
                 self.folder.discard(attempt)
         attempt = self.folder.begin_attempt(trial.name, number)
-        share = self.allotment.shares[trial.name]
-        self.running = RunningTrial(
-            trial,
-            attempt,
-            share,
-            os.environ,
-            self.lock_descriptors,
-            self.metrics_port,
-            self.hide_gpus,
-            self.paired,
-            self.fork_server,
-        )
+        self.running = Running(trial, attempt, self.carrier.start(trial, attempt, self.paired), time.monotonic())
 
     def publish(self, status: Status) -> bool:
         """Publish every result whose trial will have no further attempt; True if there was one."""
@@ -248,25 +251,25 @@ class Engine:
         assert running is not None
         before = self.observed[running.trial.name]
         while self.observed[running.trial.name] == before:
-            self.pass_on_stop()
-            if running.wait(_POLL_S):
-                self.running = None
+            self.pass_on_stop(running)
+            self.poll(running, _POLL_S)
             self.observe(running.trial.name)
             self.show(status)
 
-    def pass_on_stop(self) -> None:
-        """Pass the user's stop to the supervisor: gracefully the first time, immediately the second."""
-        times = max(self.stop.times, int(self.stop.requested))
-        if self.running is not None and self.stops_passed_on < times:
-            self.running.send(supervisor.KILL if self.stop.at_once else supervisor.STOP)
-            self.stops_passed_on = times
-
-    def end_running(self) -> None:
-        """Leave nothing running when the engine itself fails: its error is raised when all processes have ended."""
-        if self.running is not None:
-            self.running.send(supervisor.STOP)
-            self.running.leave()
+    def poll(self, running: Running, wait_s: float) -> None:
+        """See how far an attempt is; after its end it is no longer the one that runs."""
+        state = self.carrier.poll([running.id], wait_s)[running.id]
+        if state is not State.unknown:
+            self.carrier.collect(running.id, running.attempt)
+        if state is not State.running:
             self.running = None
+
+    def pass_on_stop(self, running: Running) -> None:
+        """Pass the user's stop to the carrier: gracefully the first time, immediately the second."""
+        times = max(self.stop.times, int(self.stop.requested))
+        if self.stops_passed_on < times:
+            self.carrier.stop([running.id], self.stop.at_once)
+            self.stops_passed_on = times
 
     def show(self, status: Status) -> None:
         running, phase, pace, attempt, running_s = self.running, None, None, 0, 0.0
@@ -274,7 +277,7 @@ class Engine:
             phase = status.phases[self.names.index(running.trial.name)]
             pace = read_pace(running.attempt.folder, running.trial.point.workers)
             self.pace = pace or self.pace
-            attempt, running_s = running.attempt.number, time.monotonic() - running.started
+            attempt, running_s = running.attempt.number, time.monotonic() - running.since
         self.report(
             RunProgress(
                 total=len(self.names),
@@ -288,6 +291,6 @@ class Engine:
                     [self.trials[name] for name in self.names], self.seconds, self.records.keys(), running_s
                 ),
                 message="stopping" if self.stop.requested else status.message,
-                notes=self.allotment.notes,
+                notes=self.notes,
             )
         )

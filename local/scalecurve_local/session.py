@@ -4,14 +4,14 @@ Each experiment has a bundle of its own, because every verb reads a bundle as on
 one session stands in their records (``TrialRecord.paired``).
 """
 
-import os
-import platform
+import random
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from scalecurve_api.lifecycle import decide
 from scalecurve_api.planning.axes import AxisError
@@ -28,21 +28,15 @@ from scalecurve_api.text import count, few
 from scalecurve_api.validation.redaction import text_without_secrets
 from scalecurve_local.attempt import put_aside
 from scalecurve_local.bundle import BundleFolder
-from scalecurve_local.devices.cores import survey_cores
-from scalecurve_local.devices.gpus import survey_gpus
-from scalecurve_local.devices.locks import Interrupted, Locks, device_lock_files, take
-from scalecurve_local.devices.shares import Allotment, Machine, allot
+from scalecurve_local.carrier import Carrier
 from scalecurve_local.engine import Engine, Report, RunResult, final
-from scalecurve_local.errors import BadInput, Unavailable
-from scalecurve_local.execution.commands import check_installed, check_variables
-from scalecurve_local.execution.forking.client import ForkServer
-from scalecurve_local.execution.turns import turns_of
+from scalecurve_local.errors import BadInput
+from scalecurve_local.execution.this_machine import MachineOptions, ThisMachine
 from scalecurve_local.progress import RunProgress, joined
-from scalecurve_local.stop import StopRequest
-from scalecurve_local.supervision.orphans import end_orphans
+from scalecurve_local.stop import Interrupted, StopRequest
 
 
-class Options(TypedDict, total=False):
+class Options(MachineOptions, total=False):
     """How to run."""
 
     resume: bool
@@ -51,15 +45,11 @@ class Options(TypedDict, total=False):
     """Once more, as a further session of a finished bundle."""
     add_points: bool
     """The points that the experiment has and the bundle lacks, in the bundle's session."""
-    oversubscribe: bool
-    wait: bool
-    """For devices that another run holds; True by default."""
-    metrics_port: int | None
     report: Report
     """Called about four times a second."""
     stop: StopRequest
-    fork_server: ForkServer | None
-    """Starts the trials that suit it."""
+    carrier: Carrier
+    """What carries the trials; by default the processes of this machine, whose options another does not know."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +163,6 @@ def run_in_turns(jobs: Sequence[RunRequest], **options: Unpack[Options]) -> list
         Unavailable: when devices or cores are missing or held (3).
         StorageError: when files cannot be read or written (3).
     """
-    if platform.system() != "Linux":
-        raise Unavailable(f"experiments run on Linux only (prctl, /proc), and this is {platform.system()}")
     resume, add_session = options.get("resume", False), options.get("add_session", False)
     add_points = options.get("add_points", False)
     prepared = [prepare(job, resume=resume, add_session=add_session, add_points=add_points) for job in jobs]
@@ -213,29 +201,22 @@ def _refuse_unlike(first: Prepared, second: Prepared) -> None:
 
 def _run(jobs: Sequence[Prepared], options: Options) -> list[RunResult]:
     stop, say = options.get("stop") or StopRequest(), options.get("report") or (lambda _: None)
-    machine = Machine(survey_cores(), survey_gpus(os.environ))
-    allotments = [allot(each.plan.trials, machine, options.get("oversubscribe", False)) for each in jobs]
-    for each, allotment in zip(jobs, allotments, strict=True):
-        _refuse_other_cores(each, allotment)
-        check_installed(each.plan.trials)
-        check_variables(each.job.experiment.spec.workload, os.environ)
-    notes = tuple(dict.fromkeys(note for allotment in allotments for note in allotment.notes))
+    carrier = options.get("carrier") or ThisMachine(options)
+    admitted = [tuple(_admit(carrier, each)) for each in jobs]
+    notes = tuple(dict.fromkeys(note for each in admitted for note in each))
     total = sum(len(each.plan.trials) for each in jobs)
 
     def waiting(message: str) -> None:
         say(RunProgress(total, {}, message=message, notes=notes))
 
-    locks = Locks([])
-    try:
-        folders = [each.job.folder for each in jobs]
-        lock = partial(take, bundle=folders[0].path, say=waiting, stopped=lambda: stop.requested)
-        devices = device_lock_files(sorted({name for allotment in allotments for name in allotment.locks}))
-        with stop.paused():
-            locks.descriptors += lock(devices, "a device of this run", wait=options.get("wait", True)).descriptors
-        begun = [_begin(each, lock, locks) for each in jobs]
+    with ExitStack() as held:
+        try:
+            with stop.paused():
+                lock = held.enter_context(carrier.hold(waiting, lambda: stop.requested))
+            begun = [_begin(each, lock) for each in jobs]
+        except Interrupted:
+            return [_untouched(each, stop, notes) for each in jobs]
         ledgers = [ledger for ledger, _ in begun]
-        if ended := end_orphans():
-            waiting(f"ended {count(ended, 'process', 'processes')} left by an earlier run")
         turns = turns_of(jobs[0].plan.trials, jobs[0].job.experiment.spec.measure.seed) if len(jobs) > 1 else []
         paired = _paired(ledgers, jobs[0].session) if turns else None
         engines = [
@@ -244,53 +225,46 @@ def _run(jobs: Sequence[Prepared], options: Options) -> list[RunResult]:
                 each.job.experiment.spec.model_copy(update={"parallelism": 1}),
                 each.plan,
                 _ordered(each.plan, [name for side, name in turns if side == index]),
-                allotments[index],
-                folders[index],
+                each.job.folder,
                 ledgers[index],
-                locks.descriptors,
-                bool(machine.gpus),
-                options.get("metrics_port"),
+                carrier,
+                admitted[index],
                 say,
                 stop,
                 paired,
-                options.get("fork_server"),
                 damage=begun[index][1],
             )
             for index, each in enumerate(jobs)
         ]
         return list(map(_with_sessions, jobs, _take_turns(engines, turns, say)))
-    except Interrupted:
-        return [_untouched(each, stop, notes) for each in jobs]
-    finally:
-        locks.release()
 
 
-def _refuse_other_cores(prepared: Prepared, allotment: Allotment) -> None:
-    """The workers of added points have as many cores as those before, or the curve would bend for that.
+def _admit(carrier: Carrier, prepared: Prepared) -> Sequence[str]:
+    job, names = prepared.job, prepared.plan.trials.names if prepared.before else ()
+    earlier = {name: record for name in names if (record := job.folder.published(name)) is not None}
+    return carrier.admit(job.bundle, job.experiment.spec, prepared.plan.trials, earlier)
 
-    Raises:
-        BadInput: when they would have another number.
+
+def turns_of(trials: Sequence[TrialSpec], seed: int) -> list[tuple[int, str]]:
+    """Which of two experiments with these trials runs its trial of a name when.
+
+    Pairs stay together, so that they meet the same machine; who goes first alternates between repetitions of a point.
     """
-    for name, share in allotment.shares.items() if prepared.before else ():
-        record = prepared.job.folder.published(name)
-        if record is None or not record.topology or share.gpus or not share.cores:
-            continue
-        before, now = len(record.topology[0].cores), len(share.cores[0])
-        if before != now:
-            workers = max(prepared.job.experiment.spec.scaling.workers)
-            raise BadInput(
-                f"{prepared.job.bundle}: each worker had {count(before, 'core')}, and would have {now} with {workers} "
-                "workers: run all worker counts anew, or begin with spec.resources.limits.cpu, which holds for all"
-            )
+    order = []
+    for trial in trials:
+        begins = random.Random(f"turns/{seed}/{trial.point.name}").randrange(2)
+        turn = (begins + trial.repetition) % 2
+        order += [(turn, trial.name), (1 - turn, trial.name)]
+    return order
 
 
-def _begin(prepared: Prepared, lock: Callable[..., Locks], locks: Locks) -> tuple[LedgerFile, tuple[str, ...]]:
+def _begin(prepared: Prepared, lock: Callable[[Path], None]) -> tuple[LedgerFile, tuple[str, ...]]:
     """Lock the bundle and write what a new one begins with; its ledger, and what was put aside."""
     job, folder = prepared.job, prepared.job.folder
     notes: tuple[str, ...] = ()
     for _ in range(2):
         folder.prepare()
-        locks.descriptors += lock([folder.lock_file], "this bundle", wait=False).descriptors
+        lock(folder.lock_file)
         if (note := put_aside(folder.work)) is None:
             break
         notes = (note,)
@@ -326,13 +300,9 @@ def _take_turns(engines: Sequence[Engine], turns: Sequence[tuple[int, str]], say
     for side, engine in enumerate(engines):
         engine.report = partial(report, side)
         engine.look()
-    try:
-        for side, name in turns:
-            engines[side].advance(name)
-        return [engine.finish(engine.advance()) for engine in engines]
-    finally:
-        for engine in engines:
-            engine.end_running()
+    for side, name in turns:
+        engines[side].advance(name)
+    return [engine.finish(engine.advance()) for engine in engines]
 
 
 def _untouched(prepared: Prepared, stop: StopRequest, notes: tuple[str, ...]) -> RunResult:

@@ -11,6 +11,10 @@ _OF_THE_COMMAND = frozenset({FailedReason.rank_failed, FailedReason.bad_workload
 """Reasons that another trial would meet, too; memory that one point lacks, a signal or a deadline may be its own."""
 
 
+class Interrupted(Exception):
+    """A stop was requested while waiting."""
+
+
 class StopRequest:
     """The first call ends the run's processes gracefully and keeps its records; the second kills them.
 

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_local import durable
-from scalecurve_local.attempt import EXIT_FILE, ORDER_FILE, ExitReport, Order
+from scalecurve_local.attempt import EXIT_FILE, ORDER_FILE, ExitReport
 from scalecurve_local.bundle import BundleFolder
 from scalecurve_local.errors import BadInput, StorageError
+from scalecurve_local.execution.running_trial import Order
 
 from .conftest import Lab
 
@@ -47,7 +48,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def interrupted(lab: Lab, temporary: str, ended: bool = False) -> Path:
+def interrupted(lab: Lab, attempt_id: str, ended: bool = False) -> Path:
     """A bundle with one attempt that was begun; `ended`: the supervisor reported that its command failed."""
     lab.write(**ONE)
     attempt = lab.bundle / ".work" / T1 / "attempt-1"
@@ -55,12 +56,13 @@ def interrupted(lab: Lab, temporary: str, ended: bool = False) -> Path:
     (lab.bundle / "trials").mkdir()
     (lab.bundle / "experiment.yaml").write_text(lab.file.read_text())
     order = Order(
+        id=attempt_id,
         commands=[],
         cwd="/",
         deadline_seconds=1,
         grace_seconds=1,
         exit_file=str(attempt / EXIT_FILE),
-        temporary=temporary,
+        temporary=f"{tempfile.gettempdir()}/{attempt_id}",
         oom_counters=[],
         begun_ns=1,
         devices=[],
@@ -84,22 +86,22 @@ def layout(folder: Path) -> dict[str, tuple[int, bytes | str]]:
 
 @pytest.mark.parametrize("ended", [False, True], ids=["discarded", "collected"])
 @pytest.mark.parametrize(
-    "temporary",
+    "attempt_id",
     [
         "{victim}/documents",
-        "{scratch}/../home/documents",
-        "{scratch}/scalecurve-0123456789ab/../../home/documents",
-        "{scratch}/scalecurve-documents",
-        "{scratch}/scalecurve-0123456789ab/inside",
+        "../home/documents",
+        "scalecurve-0123456789ab/../../home/documents",
+        "scalecurve-documents",
+        "scalecurve-0123456789ab/inside",
         "{victim}/scalecurve-0123456789ab",
-        "{scratch}",
+        ".",
         "",
     ],
 )
 def test_only_a_temporary_folder_of_engines_is_removed(
-    lab: Lab, victim: Path, scratch: Path, temporary: str, ended: bool
+    lab: Lab, victim: Path, scratch: Path, attempt_id: str, ended: bool
 ) -> None:
-    interrupted(lab, temporary.format(victim=victim, scratch=scratch), ended)
+    interrupted(lab, attempt_id.format(victim=victim), ended)
     for folder in (victim / HEX, scratch / "scalecurve-documents", scratch / HEX / "inside"):
         folder.mkdir(parents=True)
         (folder / "notes.txt").write_text("mine")
@@ -111,7 +113,7 @@ def test_only_a_temporary_folder_of_engines_is_removed(
 
 @pytest.mark.parametrize("ended", [False, True], ids=["discarded", "collected"])
 def test_what_an_engine_left_there_is_removed(lab: Lab, scratch: Path, ended: bool) -> None:
-    interrupted(lab, str(scratch / HEX), ended)
+    interrupted(lab, HEX, ended)
     (scratch / HEX / "deep").mkdir(parents=True)
     (scratch / HEX / "deep" / "file").touch()
     lab.run(resume=True)
@@ -122,7 +124,7 @@ def test_a_link_or_a_stranger_s_folder_in_the_place_of_a_temporary_one_is_left(
     lab: Lab, victim: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (scratch / HEX).symlink_to(victim / "documents")
-    interrupted(lab, str(scratch / HEX))
+    interrupted(lab, HEX)
     before = layout(victim)
     lab.run(resume=True)
     assert layout(victim) == before
@@ -132,7 +134,7 @@ def test_a_link_or_a_stranger_s_folder_in_the_place_of_a_temporary_one_is_left(
     (lab.bundle / "trials" / T1).rename(lab.folder / "away")
     (lab.bundle / "trials").rmdir()
     (lab.bundle / "experiment.yaml").unlink()
-    interrupted(lab, str(scratch / HEX))
+    interrupted(lab, HEX)
     owner = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: owner + 1)
     lab.run(resume=True)
@@ -166,7 +168,7 @@ def link(place: str) -> Callable[[Path, Path], None]:
 def test_a_link_in_a_bundle_is_refused_before_anything_is_touched(
     lab: Lab, victim: Path, scratch: Path, place: str, dangling: bool
 ) -> None:
-    interrupted(lab, str(scratch / HEX))
+    interrupted(lab, HEX)
     (lab.bundle / ".work" / "lock").touch()
     (lab.bundle / "trials" / T1).mkdir()
     link(place)(lab.bundle, victim)
@@ -211,7 +213,7 @@ def test_a_log_is_copied_neither_through_a_link_nor_without_end(lab: Lab, victim
 @pytest.mark.parametrize("torn", ["", "{", "null", "[" * 9999, "\udcff", "{}"])
 @pytest.mark.parametrize("file", [ORDER_FILE, EXIT_FILE])
 def test_an_attempt_whose_papers_are_torn_is_thrown_away(lab: Lab, scratch: Path, file: str, torn: str) -> None:
-    attempt = interrupted(lab, str(scratch / HEX), ended=True)
+    attempt = interrupted(lab, HEX, ended=True)
     (attempt / file).write_text(torn, errors="surrogateescape")
     result = lab.run(resume=True)
     assert result.exit_code == 0
@@ -222,7 +224,7 @@ def test_an_attempt_whose_papers_are_torn_is_thrown_away(lab: Lab, scratch: Path
 
 @pytest.mark.parametrize("target", ["/dev/zero", "{home}/absent", "{home}/documents/thesis.tex"])
 def test_papers_that_are_links_are_torn_too(lab: Lab, victim: Path, scratch: Path, target: str) -> None:
-    attempt = interrupted(lab, str(scratch / HEX))
+    attempt = interrupted(lab, HEX)
     for file in (ORDER_FILE, EXIT_FILE):
         (attempt / file).unlink(missing_ok=True)
         (attempt / file).symlink_to(target.format(home=victim))
@@ -258,7 +260,7 @@ def test_the_ledger_says_why_a_torn_attempt_was_thrown_away(lab: Lab) -> None:
 
 @pytest.mark.parametrize("place", ["result", "result.new", "logs"])
 def test_a_link_inside_an_attempt_leads_nowhere(lab: Lab, victim: Path, scratch: Path, place: str) -> None:
-    attempt = interrupted(lab, str(scratch / HEX), ended=True)
+    attempt = interrupted(lab, HEX, ended=True)
     (attempt / place).symlink_to(victim / "documents")
     before = layout(victim)
     with pytest.raises(StorageError, match=rf"{attempt / place}.*is a link") if place != "logs" else nullcontext():

@@ -126,7 +126,7 @@ def test_a_limit_does_not_pass_while_another_run_has_the_devices(pair: Pair, mon
         assert not stopped()
         raise Interrupted
 
-    monkeypatch.setattr("scalecurve_local.session.take", taken)
+    monkeypatch.setattr("scalecurve_local.execution.this_machine.take", taken)
     with stop.within(0):
         assert all(result.interrupted or not result.records for result in pair.run(stop=stop))
         assert stop.requested

@@ -92,7 +92,7 @@ def test_engine_and_supervisor_killed_at_once_leave_orphans_to_the_next_run(lab:
 
 
 def test_orphans_that_were_ended_are_reported(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scalecurve_local.session, "end_orphans", lambda: 3)
+    monkeypatch.setattr("scalecurve_local.execution.this_machine.end_orphans", lambda: 3)
     lab.write(**ONE)
     messages: list[str] = []
     lab.run(report=lambda progress: messages.append(progress.message))

@@ -15,15 +15,12 @@ from pathlib import Path
 
 from scalecurve_local.durable import storing
 from scalecurve_local.errors import Unavailable
+from scalecurve_local.stop import Interrupted
 from scalecurve_local.supervision.supervisor import identity
 
 LOCKS_ENV = "SCALECURVE_LOCKS"
 _ENDING_S = 60.0
 _POLL_S = 0.1
-
-
-class Interrupted(Exception):
-    """A stop was requested while waiting."""
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scalecurve_api import contract
+from scalecurve_api.model import Model
 from scalecurve_api.programs.workload import Launcher, Workload
 from scalecurve_api.spec.placeholders import filled, variables
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_local.attempt import AttemptFolder, Command
+from scalecurve_local.attempt import AttemptFolder
 from scalecurve_local.errors import BadInput, Unavailable
 from scalecurve_local.execution.environment import rank_environment
 
@@ -29,6 +30,14 @@ _MPI_SETTINGS = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
+
+
+class Command(Model):
+    """One process that the supervisor starts."""
+
+    argv: list[str]
+    env: dict[str, str] = {}
+    log: str
 
 
 def check_installed(trials: Sequence[TrialSpec]) -> None:

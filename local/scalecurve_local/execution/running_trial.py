@@ -1,7 +1,6 @@
-"""A running trial: start its supervisor, send it a stop, read how it ended."""
+"""A running trial: start its supervisor, send it a stop, say how it ended."""
 
 import os
-import select
 import shutil
 import socket
 import subprocess
@@ -15,17 +14,16 @@ from scalecurve_api import contract
 from scalecurve_api.model import canonical_json
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local import durable
-from scalecurve_local.attempt import EXIT_FILE, LOGS, ORDER_FILE, AttemptFolder, ExitReport, Order
+from scalecurve_local.attempt import EXIT_FILE, LOGS, ORDER_FILE, AttemptFolder, ExitReport, StartReport
 from scalecurve_local.devices.cores import oom_counters
 from scalecurve_local.devices.shares import Share
 from scalecurve_local.ending import end_of_log
 from scalecurve_local.errors import EngineError, StorageError, Unavailable
-from scalecurve_local.execution.commands import commands
+from scalecurve_local.execution.commands import Command, commands
 from scalecurve_local.execution.environment import trial_environment
 from scalecurve_local.execution.forking.client import ForkedSupervisor, ForkServer, ForkServerGone
 from scalecurve_local.supervision import supervisor
-from scalecurve_local.supervision.orphans import end_marked
-from scalecurve_local.temporary import new_temporary, remove_temporary
+from scalecurve_local.supervision.orphans import end_marked, new_id, remove_temporary, temporary_of
 
 GRACE_S = 3.0
 _LOG = "supervisor.log"
@@ -44,6 +42,18 @@ def reserve_port() -> socket.socket:
     return reserved
 
 
+class Order(StartReport):
+    """The supervisor's input. Variables beyond a command's own are passed by inheritance and never written to disk."""
+
+    commands: list[Command]
+    cwd: str
+    deadline_seconds: float
+    grace_seconds: float
+    exit_file: str
+    temporary: str
+    oom_counters: list[str]
+
+
 class RunningTrial:
     """One attempt whose supervisor this engine started."""
 
@@ -52,7 +62,6 @@ class RunningTrial:
         trial: TrialSpec,
         attempt: AttemptFolder,
         share: Share,
-        inherited: Mapping[str, str],
         locks: Sequence[int],
         metrics_port: int | None,
         hide_gpus: bool,
@@ -65,34 +74,49 @@ class RunningTrial:
             StorageError: when the attempt's files cannot be written.
             Unavailable: when no process can be started, or the launcher is missing.
         """
-        self.trial, self.attempt, self.share = trial, attempt, share
-        self.started = time.monotonic()
+        self.trial, self.attempt, self.id = trial, attempt, new_id()
         trial_file = attempt.folder / contract.TRIAL_FILE
         durable.write_file(trial_file, canonical_json(trial.wire()).encode())
         durable.make_folder(attempt.folder / LOGS)
         if fork_server is not None and not fork_server.suits(trial, share):
             fork_server = None
-        order = _order(trial, attempt, share, paired, fork_server is not None)
-        durable.write_file(attempt.folder / ORDER_FILE, canonical_json(order.wire()).encode())
-        temporary = Path(order.temporary)
+        attempt.note(self._order(share, paired, fork_server is not None))
+        temporary = temporary_of(self.id)
         with durable.storing("create a temporary folder", temporary):
             temporary.mkdir(mode=0o700)
         self.port = reserve_port()
         master_port: int = self.port.getsockname()[1]
         environment = trial_environment(
-            inherited, trial_file.path, attempt.folder.path, share, temporary, master_port, metrics_port, hide_gpus
+            os.environ, trial_file.path, attempt.folder.path, share, temporary, master_port, metrics_port, hide_gpus
         )
         try:
             self.process = _start(attempt, environment, [*locks, self.port.fileno()], fork_server)
         except EngineError:
             self.port.close()
-            remove_temporary(order.temporary)
+            remove_temporary(self.id)
             raise
         self.mark = supervisor.identity(self.process.pid)
         # A pidfd becomes readable when its process ends (pidfd_open(2)): no polling, no SIGCHLD handler.
         self.pidfd = os.pidfd_open(self.process.pid)
-        self.watch = select.poll()
-        self.watch.register(self.pidfd, select.POLLIN)
+
+    def _order(self, share: Share, paired: str | None, forked: bool) -> Order:
+        with durable.storing("find the current folder", Path()):
+            cwd = str(Path.cwd())
+        return Order(
+            id=self.id,
+            commands=commands(self.trial, self.attempt, forked),
+            cwd=cwd,
+            deadline_seconds=self.trial.deadline_seconds,
+            grace_seconds=GRACE_S,
+            exit_file=str(self.attempt.folder / EXIT_FILE),
+            temporary=str(temporary_of(self.id)),
+            oom_counters=oom_counters(),
+            begun_ns=time.time_ns(),
+            devices=share.devices,
+            oversubscribed=share.oversubscribed,
+            paired=paired,
+            forked=forked,
+        )
 
     def send(self, word: bytes) -> None:
         """Send ``supervisor.STOP`` or ``KILL``; no effect once it has ended."""
@@ -100,24 +124,20 @@ class RunningTrial:
         with suppress(OSError, ValueError):  # ValueError: the pipe is closed once the supervisor has ended
             self.process.stdin.write(word)
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for the supervisor; True if it has ended and its report is on disk.
+    def end(self) -> int:
+        """Close the pipe, which ends the supervisor, and wait for its exit code; a signal is a negative number."""
+        self._close()
+        return self.process.wait()
+
+    def report(self) -> None:
+        """See that the report of a supervisor that has ended is on disk.
 
         Raises:
             StorageError: when it could not write its report.
         """
-        if not self.watch.poll(seconds * 1000):
-            return False
-        status = self.process.wait()
-        self._close()
+        status = self.end()
         if self.attempt.exit is None:
             self._report_lost(status)
-        return True
-
-    def leave(self) -> None:
-        """Close the pipe, which ends the supervisor, and wait for it."""
-        self._close()
-        self.process.wait()
 
     def _close(self) -> None:
         self.port.close()
@@ -130,9 +150,8 @@ class RunningTrial:
 
     def _report_lost(self, status: int) -> None:
         end_marked(lambda mark: mark == self.mark)
-        order = self.attempt.order
-        if order is not None:
-            remove_temporary(order.temporary)
+        started = self.attempt.started
+        remove_temporary(self.id)
         lines = end_of_log(self.attempt.folder / _LOG).strip().splitlines()
         why = lines[-1] if lines else _silent(self.attempt.folder.path, status)
         if status > 0:
@@ -140,10 +159,10 @@ class RunningTrial:
         report = ExitReport(
             cause="supervisor-lost",
             message=f"the supervisor was killed by signal {-status}",
-            started_ns=order.begun_ns if order else time.time_ns(),
+            started_ns=started.begun_ns if started else time.time_ns(),
             ended_ns=time.time_ns(),
         )
-        durable.write_file(self.attempt.folder / EXIT_FILE, canonical_json(report.wire()).encode())
+        self.attempt.note(report)
 
 
 def _silent(folder: Path, status: int) -> str:
@@ -153,25 +172,6 @@ def _silent(folder: Path, status: int) -> str:
         if left < _LEAST_BYTES:
             return f"no space left on the disk of {folder} ({left:,} bytes)"
     return f"ended with status {status}"
-
-
-def _order(trial: TrialSpec, attempt: AttemptFolder, share: Share, paired: str | None, forked: bool) -> Order:
-    with durable.storing("find the current folder", Path()):
-        cwd = str(Path.cwd())
-    return Order(
-        commands=commands(trial, attempt, forked),
-        cwd=cwd,
-        deadline_seconds=trial.deadline_seconds,
-        grace_seconds=GRACE_S,
-        exit_file=str(attempt.folder / EXIT_FILE),
-        temporary=new_temporary(),
-        oom_counters=oom_counters(),
-        begun_ns=time.time_ns(),
-        devices=share.devices,
-        oversubscribed=share.oversubscribed,
-        paired=paired,
-        forked=forked,
-    )
 
 
 def _start(

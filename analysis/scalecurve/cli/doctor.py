@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
 import shutil
 import sys
@@ -23,7 +22,7 @@ from scalecurve_kube.errors import ClusterError
 if TYPE_CHECKING:
     from scalecurve.render.table import Table
     from scalecurve_api.spec.experiment import ScalingExperiment
-    from scalecurve_local.devices.shares import Allotment, Machine
+    from scalecurve_local.devices.shares import Machine
 
 Row = tuple[str, str, bool | None]
 _PACKAGES = ("torch", "nvidia-ml-py", "scikit-learn", "mpi4py", "horovod")
@@ -90,7 +89,10 @@ def _there(experiment: ScalingExperiment | None, address: ClusterAddress, meant:
 
 def _here(experiment: ScalingExperiment | None, oversubscribe: bool) -> tuple[Table, bool]:
     from scalecurve.render.table import Column, Table
+    from scalecurve_api.planning.plan import make_plan
     from scalecurve_local import EngineError
+    from scalecurve_local.devices.shares import allot
+    from scalecurve_local.execution.this_machine import survey
 
     columns = (Column("what", "What"), Column("found", "Found"), Column("good", "OK", "flag"))
     blocking: list[Row] = []
@@ -101,29 +103,12 @@ def _here(experiment: ScalingExperiment | None, oversubscribe: bool) -> tuple[Ta
     rows = rows + _software_rows()
     if experiment is not None:
         try:
-            allotment = allotment_of(experiment, oversubscribe)
+            allotment = allot(make_plan(experiment).trials, survey(), oversubscribe)
             rows.append((experiment.metadata.name, "can run here: " + "; ".join(allotment.notes), True))
         except EngineError as error:
             blocking = [(experiment.metadata.name, str(error), False)]
             rows += blocking
     return Table("doctor", "This machine", columns, tuple(rows)), bool(blocking)
-
-
-def survey() -> Machine:
-    """Cores and GPUs that a run may use; raises EngineError if ``CUDA_VISIBLE_DEVICES`` names what is not there."""
-    from scalecurve_local.devices.cores import survey_cores
-    from scalecurve_local.devices.gpus import survey_gpus
-    from scalecurve_local.devices.shares import Machine
-
-    return Machine(survey_cores(), survey_gpus(os.environ))
-
-
-def allotment_of(experiment: ScalingExperiment, oversubscribe: bool) -> Allotment:
-    """What each worker of an experiment would get; raises EngineError if it cannot run here."""
-    from scalecurve_api.planning.plan import make_plan
-    from scalecurve_local.devices.shares import allot
-
-    return allot(make_plan(experiment).trials, survey(), oversubscribe)
 
 
 def _machine_rows(machine: Machine) -> list[Row]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli.doctor import survey
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import fail, quiet_option
 from scalecurve.cli.report import write_report
@@ -46,6 +45,7 @@ def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
     began = time.monotonic()
     from scalecurve_local import EngineError, ForkServer
     from scalecurve_local.devices.cores import measure_load
+    from scalecurve_local.execution.this_machine import survey
 
     try:
         machine = survey()

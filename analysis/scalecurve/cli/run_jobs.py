@@ -15,7 +15,6 @@ import click
 
 from scalecurve.bundle.problem import BundleError
 from scalecurve.cli.bundles import doubts
-from scalecurve.cli.doctor import allotment_of
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import (
     complain,
@@ -198,6 +197,8 @@ def show_plan(jobs: Sequence[RunRequest], oversubscribe: bool, output: str, timi
     """Show the plan and each worker's resources, and start nothing; ``timing`` is how the user learns the time."""
     from scalecurve.planning.plan import plan
     from scalecurve_local import EngineError, prepare
+    from scalecurve_local.devices.shares import allot
+    from scalecurve_local.execution.this_machine import survey
 
     try:
         sessions = [prepare(job, **how).session if any(how.values()) else 0 for job in jobs]
@@ -206,7 +207,8 @@ def show_plan(jobs: Sequence[RunRequest], oversubscribe: bool, output: str, timi
     planned = [plan(job.experiment, session=session) for job, session in zip(jobs, sessions, strict=True)]
     tables = [table for each in planned for table in _tables(each, timing)]
     try:
-        notes = [note for job in jobs for note in allotment_of(job.experiment, oversubscribe).notes]
+        machine = survey()
+        notes = [note for each in planned for note in allot(each.plan.trials, machine, oversubscribe).notes]
     except EngineError as error:
         show(tables, output)
         fail(str(error), error.exit_code)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from scalecurve.cli.doctor import survey
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import complain, fail
 from scalecurve.cli.run_jobs import RunOptions, run_jobs, show_plan, show_result, why_nothing_is_valid
@@ -279,6 +278,7 @@ def _workers(script: ScriptOptions, command: ScriptCommand) -> list[int]:
             fail(f"--workers: got {script.workers!r}; expected counts such as 1,2,4", EXIT_INPUT)
         return [int(word) for word in script.workers.split(",")]
     from scalecurve_local import EngineError
+    from scalecurve_local.execution.this_machine import survey
 
     try:
         machine = survey()

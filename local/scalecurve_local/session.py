@@ -115,10 +115,9 @@ def prepare(job: RunRequest, *, resume: bool = False, add_session: bool = False,
     if (trials := len(first.trials) * last) > MAX_TRIALS:
         raise BadInput(f"{folder.path}: session {last} makes {count(trials, 'trial')}; at most {MAX_TRIALS}")
     if add_session:
-        _refuse_unfinished(job, make_plan(job.experiment, sessions))
-    return Prepared(
-        job, make_plan(job.experiment, last), sessions, last - 1, resume or add_session or add_points, before
-    )
+        _refuse_unfinished(job, first if sessions == 1 else make_plan(job.experiment, sessions))
+    plan = first if last == 1 else make_plan(job.experiment, last)
+    return Prepared(job, plan, sessions, last - 1, resume or add_session or add_points, before)
 
 
 def _refuse_unfinished(job: RunRequest, plan: Plan) -> None:

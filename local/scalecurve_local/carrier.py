@@ -18,7 +18,7 @@ from scalecurve_local.attempt import AttemptFolder
 
 
 class State(StrEnum):
-    """What a carrier knows of an attempt. One that has ended without a trace, or before a restart, is ``unknown``."""
+    """What a carrier knows of an attempt; an ``unknown`` one is lost, unless its records are complete."""
 
     running = "running"
     ended = "ended"

@@ -19,7 +19,7 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_local import durable
-from scalecurve_local.attempt import INTERRUPTIONS, MAX_RECORD_BYTES, RESULT, AttemptFolder, Damaged
+from scalecurve_local.attempt import INTERRUPTIONS, MAX_RECORD_BYTES, RESULT, AttemptFolder, Damaged, ExitReport
 from scalecurve_local.bundle import BundleFolder
 from scalecurve_local.carrier import Carrier, State
 from scalecurve_local.collect import collect
@@ -127,8 +127,8 @@ class Engine:
             with suppress(Damaged):
                 if attempt.result is None and (started := attempt.started) is not None:
                     self.carrier.attach(started.id)
-                    self.running = Running(trial, attempt, started.id, time.monotonic())
-                    self.poll(self.running, 0)
+                    left = Running(trial, attempt, started.id, time.monotonic())
+                    self.running = left if self.poll(left, 0) else self.running
 
     def advance(self, until: str | None = None) -> Status:
         """Run trials, in their order, until the trial ``until`` is final or nothing is left to do."""
@@ -252,17 +252,25 @@ class Engine:
         before = self.observed[running.trial.name]
         while self.observed[running.trial.name] == before:
             self.pass_on_stop(running)
-            self.poll(running, _POLL_S)
+            if not self.poll(running, _POLL_S):
+                self.running = None
+                self.report_lost(running)
             self.observe(running.trial.name)
             self.show(status)
 
-    def poll(self, running: Running, wait_s: float) -> None:
-        """See how far an attempt is; after its end it is no longer the one that runs."""
+    def poll(self, running: Running, wait_s: float) -> bool:
+        """See how far an attempt is; whether it still runs."""
         state = self.carrier.poll([running.id], wait_s)[running.id]
         if state is not State.unknown:
             self.carrier.collect(running.id, running.attempt)
-        if state is not State.running:
-            self.running = None
+        return state is State.running
+
+    def report_lost(self, running: Running) -> None:
+        """An attempt that vanishes while it is watched is a try like any other, or it would be made without end."""
+        if running.attempt.exit is None and not running.attempt.complete(running.trial.point.workers):
+            now = time.time_ns()
+            why = f"the carrier lost {running.id}"
+            running.attempt.note(ExitReport(cause="supervisor-lost", message=why, started_ns=now, ended_ns=now))
 
     def pass_on_stop(self, running: Running) -> None:
         """Pass the user's stop to the carrier: gracefully the first time, immediately the second."""

@@ -169,6 +169,17 @@ def test_what_is_not_known_any_more_is_run_again(site: Site) -> None:
     assert site.begun() == [(T1, 1), (T1, 2), (T2, 1)]
 
 
+def test_what_vanishes_while_it_is_watched_fails_and_is_not_run_without_end(site: Site) -> None:
+    def lose(progress: RunProgress) -> None:
+        if progress.trial and progress.trial.name == T1:
+            (site.spool / "job-0" / "polls").unlink(missing_ok=True)
+
+    result = site.run(Queue(site.spool), report=lose)
+    assert site.begun() == [(T1, 1), (T2, 1)]
+    assert (result.records[T1].reason, result.records[T1].message) == ("RankKilled", "the carrier lost job-0")
+    assert result.records[T2].phase == "Succeeded"
+
+
 def test_a_stop_reaches_it_and_the_rest_is_run_later(site: Site) -> None:
     queue, stop = Queue(site.spool), StopRequest()
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import scalecurve
 from scalecurve.cli import cli
-from scalecurve.cli.verbs import CORE, verbs
+from scalecurve.cli.verbs import verbs
 
 HEAVY = {"pandas", "numpy", "scipy", "torch", "kubernetes", "kopf", "matplotlib", "pyarrow", "pydantic", "rich", "yaml"}
 
@@ -21,6 +21,7 @@ GROUPS = ("corpus", "experiment", "network", "predict")
 # Quickstart is two runs and a report, each with its own function; doctor looks at this machine and makes no numbers;
 # probe only tells nodes apart.
 WITHOUT = ("demo", "quickstart", "doctor", "probe", "import", "experiment", "corpus")  # a keyword, groups, a package
+OWN = [name for name, verb in verbs().items() if not verb.place.startswith("scalecurve_models") and name not in WITHOUT]
 
 
 def loaded(program: str) -> set[str]:
@@ -89,12 +90,24 @@ def test_every_verb_of_a_group_has_its_help(group: str):
 
 def test_the_package_offers_its_version_and_its_functions():
     assert scalecurve.__version__
-    assert {name for name in dir(scalecurve) if not name.startswith("_")} >= set(CORE) - set(WITHOUT)
+    assert {name for name in dir(scalecurve) if not name.startswith("_")} >= set(OWN)
     with pytest.raises(AttributeError, match="no attribute 'frobnicate'"):
         scalecurve.frobnicate  # noqa: B018
 
 
-@pytest.mark.parametrize("verb", [verb for verb in CORE if verb not in WITHOUT])
+def test_a_function_of_a_package_that_is_missing_names_the_package(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(scalecurve._MODULES, "gate", "scalecurve_absent.gate")
+    with pytest.raises(ImportError, match=r"^scalecurve\.gate needs the package scalecurve_absent, which is not inst"):
+        scalecurve.gate  # noqa: B018
+
+
+def test_help_lists_verbs_of_features_beside_those_of_the_core():
+    names = list(verbs())
+    assert names[names.index("compare") :][:5] == ["compare", "corpus", "history", "gate", "explain"]
+    assert names[names.index("pull") :][:3] == ["pull", "import", "pack"]
+
+
+@pytest.mark.parametrize("verb", OWN)
 def test_every_verb_has_a_python_function_of_its_name(verb: str):
     function = getattr(scalecurve, verb)
     assert inspect.isfunction(function)

@@ -73,7 +73,12 @@ def __getattr__(name: str) -> Any:
         return version("scalecurve")
     if name not in _MODULES:
         raise AttributeError(f"module 'scalecurve' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    try:
+        return getattr(importlib.import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:
+        if not _MODULES[name].startswith(str(error.name)):
+            raise
+        raise ImportError(f"scalecurve.{name} needs the package {error.name}, which is not installed") from error
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """The verbs of ``scalecurve``: the core's, and those of installed packages.
 
 A package adds verbs by an entry point in the group ``scalecurve.commands``: a ``dict[str, Verb]``. The module that
-holds the table must be cheap to import; the modules that it names are imported when their verb is called.
+holds the table must be cheap to import; the modules that it names are imported when their verb is called. ScaleCurve's
+own features register theirs so, too.
 """
 
 from functools import lru_cache
@@ -16,10 +17,14 @@ ADDED: Registry[dict[str, Any]] = Registry("scalecurve.commands", "table of verb
 
 
 class Verb(NamedTuple):
-    """Where a click command is (``module:name``, or a module's ``command``); its line in ``scalecurve --help``."""
+    """Where a click command is (``module:name``, or a module's ``command``); its line in ``scalecurve --help``.
+
+    There it follows the verb of the core that ``after`` names, or comes last.
+    """
 
     place: str
     help: str
+    after: str = ""
 
     def command(self) -> click.Command:
         command = load(self.place if ":" in self.place else f"{self.place}:command")
@@ -37,15 +42,11 @@ CORE = {
     "status": Verb("scalecurve.cli.status", "Show the progress of a bundle or a cluster experiment."),
     "watch": Verb("scalecurve.cli.watch", "Follow an experiment in a cluster until it ends."),
     "pull": Verb("scalecurve.cli.pull", "Fetch the records of a cluster experiment into a bundle."),
-    "import": Verb("scalecurve.cli.imported", "Make a bundle of numbers that were measured elsewhere."),
     "pack": Verb("scalecurve.cli.pack:pack", "Pack a bundle into one file that every verb opens."),
     "unpack": Verb("scalecurve.cli.pack:unpack", "Unpack a packed bundle into a folder."),
     "verify": Verb("scalecurve.cli.verify", "Check that a bundle is as it was written, and who signed it."),
     "report": Verb("scalecurve.cli.report", "Write a report: HTML, Markdown, JSON, CSV, plots."),
     "compare": Verb("scalecurve.cli.analyses:compare", "Compare two bundles, or one with published results."),
-    "corpus": Verb("scalecurve.cli.corpus", "Show published results to compare with, and make a corpus."),
-    "history": Verb("scalecurve.cli.history", "Show experiments over time: what changed, when, and by how much."),
-    "gate": Verb("scalecurve.cli.gate", "Pass or fail a bundle: against a baseline, its history, or expected values."),
     "explain": Verb("scalecurve.cli.explain", "Break lost efficiency down into its causes."),
     "diagnose": Verb("scalecurve.cli.analyses:diagnose", "Find stragglers, drift, bimodal steps and short warm-ups."),
     "allreduce": Verb("scalecurve.cli.analyses:allreduce", "Show the all-reduce benchmark: latency, algbw, busbw."),
@@ -66,4 +67,8 @@ def verbs() -> dict[str, Verb]:
             added |= ADDED.get(name)
         except RegistryError as error:
             complain(str(error))
-    return CORE | {name: verb for name, verb in added.items() if name not in CORE}
+    added = {name: verb for name, verb in added.items() if name not in CORE}
+    ordered: dict[str, Verb] = {}
+    for name, verb in CORE.items():
+        ordered |= {name: verb} | {other: follower for other, follower in added.items() if follower.after == name}
+    return ordered | added

@@ -1,4 +1,4 @@
-"""Packages add verbs, sections and plots by entry points; the core works with none, the models included."""
+"""Packages add verbs, sections and plots by entry points; the core works with none, not even its own features."""
 
 import os
 import re
@@ -19,8 +19,8 @@ ABSENT = """
 import importlib.abc, importlib.metadata, sys
 class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition('.')[0] == 'scalecurve_models':
-            raise ModuleNotFoundError(name)
+        if name.startswith(('scalecurve_models', 'scalecurve.timelines')):
+            raise ModuleNotFoundError(f'No module named {name!r}', name=name)
 sys.meta_path.insert(0, Absent())
 importlib.metadata.entry_points = lambda **_: ()  # before the registry takes it
 """
@@ -45,14 +45,17 @@ def scalecurve(code: str, *arguments: str | Path, path: Path | None = None) -> s
     )
 
 
-def test_the_core_works_without_the_models(folder: Path, tmp_path: Path):
+def test_the_core_works_without_models_and_features(folder: Path, tmp_path: Path):
     shown = scalecurve(ABSENT + MAIN, "--help")
     assert shown.returncode == 0, shown.stderr
     assert "cost" in shown.stdout
-    assert "recommend" not in shown.stdout
-    refused = scalecurve(ABSENT + MAIN, "fit", folder)
-    assert refused.returncode == 2
-    assert "'fit'" in refused.stderr
+    for verb in ("corpus", "fit", "gate", "import"):
+        assert f"\n  {verb} " not in shown.stdout
+        refused = scalecurve(ABSENT + MAIN, verb, folder)
+        assert refused.returncode == 2
+        assert f"no verb '{verb}'" in refused.stderr
+    missing = scalecurve(ABSENT + "import scalecurve; scalecurve.gate")
+    assert "ImportError: scalecurve.gate needs the package scalecurve.timelines" in missing.stderr
     written = scalecurve(ABSENT + MAIN, "report", folder, "--out", tmp_path, "--format", "md", "--format", "svg")
     assert written.returncode == 0, written.stderr
     page = (tmp_path / "report.md").read_text()

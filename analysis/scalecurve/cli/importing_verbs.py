@@ -1,0 +1,7 @@
+"""The verb of importing (entry point ``scalecurve.commands``)."""
+
+from scalecurve.cli.verbs import Verb
+
+VERBS = {
+    "import": Verb("scalecurve.cli.imported", "Make a bundle of numbers that were measured elsewhere.", after="pull")
+}

@@ -35,10 +35,11 @@ def test_the_old_name_is_in_the_changelog_alone():
 
 
 FRAMEWORKS = ("torch", "tensorflow")
-PLUGINS = tomllib.loads((ROOT / "tests/plugin_package/pyproject.toml").read_text(encoding="utf-8"))
-ENTRY_POINT_GROUPS = {f"scalecurve.{name}" for name in ("commands", "facts", "sections")}
+PROJECTS = (ROOT / "pyproject.toml", ROOT / "tests/plugin_package/pyproject.toml")
+OWN, PLUGINS = (tomllib.loads(path.read_text(encoding="utf-8")) for path in PROJECTS)
+ENTRY_POINT_GROUPS = {"scalecurve.facts"}
 ENTRY_POINT_GROUPS |= {f"{side}.{of}_strategies" for side in ("scalecurve", "scalecurve_worker") for of in FRAMEWORKS}
-ENTRY_POINT_GROUPS |= PLUGINS["project"]["entry-points"].keys()
+ENTRY_POINT_GROUPS |= OWN["project"]["entry-points"].keys() | PLUGINS["project"]["entry-points"].keys()
 
 
 @EVERY_PAGE

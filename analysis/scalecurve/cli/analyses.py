@@ -94,15 +94,11 @@ def compare(
     With --with, show where each point of one bundle stands among published systems: percentile, and what differs.
     """
     from scalecurve.checks.compare import compare
-    from scalecurve.cli.corpus import SHIPPED, compare_with
-    from scalecurve_api.text import did_you_mean
+    from scalecurve.cli.published import compare_with_published
 
     if corpus is not None:
-        if corpus != SHIPPED and not Path(corpus).exists():
-            near = did_you_mean(corpus, [SHIPPED, *(path.name for path in Path().glob("*.corpus"))])
-            hint = f"; did you mean {near!r}?" if near else ""
-            fail(f"--with: got {corpus!r}; expected {SHIPPED!r}, which ships, or a file of your own{hint}", EXIT_INPUT)
-        compare_with([path for path in (before, after) if path], corpus, model or "", include_unproved, output)
+        paths = [path for path in (before, after) if path]
+        compare_with_published(paths, corpus, model or "", include_unproved, output)
         return
     if after is None:
         fail("AFTER: missing; expected a second bundle, or --with corpus", EXIT_INPUT)

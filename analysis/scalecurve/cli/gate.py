@@ -208,13 +208,18 @@ def _relative(bundle: Path) -> str:
 def _against_published(
     bundle: Bundle, references: Sequence[str], include_unproved: bool
 ) -> tuple[list[GateCheck], list[str]]:
+    checks: list[GateCheck] = []
+    notes: list[str] = []
+    if not references:
+        return checks, notes
+    from scalecurve.cli.published import require_published
+
+    require_published(f"--expect {references[0]}")
     from scalecurve.cli.corpus import corpus_named
     from scalecurve.corpus.schema import CorpusError
     from scalecurve.curves.compute import believable
     from scalecurve.timelines.published_checks import checks_against, percentile_named
 
-    checks: list[GateCheck] = []
-    notes: list[str] = []
     for reference in references:
         try:
             share = percentile_named(reference)

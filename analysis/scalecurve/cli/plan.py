@@ -80,8 +80,7 @@ def command(
 
 
 def _decisive(differences: tuple[float, ...], earlier: Bundle | None) -> Table:
-    from scalecurve.corpus.corpus_file import load_shipped
     from scalecurve.planning.decisive import decisive_table, repetition_noise
 
     changes = sorted({percent / 100 for percent in differences})
-    return decisive_table(changes, repetition_noise(load_shipped(), earlier))
+    return decisive_table(changes, repetition_noise(earlier))

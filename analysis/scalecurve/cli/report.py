@@ -26,7 +26,7 @@ from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
-    from scalecurve.importing.published_file import StatedCurve
+    from scalecurve.curves.stated import StatedCurve
     from scalecurve.reporting.findings import PredictionTarget
 
 
@@ -129,13 +129,15 @@ def _target(device: str | None, link: str | None, network: str | None) -> Predic
 
 
 def _published(files: Sequence[Path]) -> list[StatedCurve]:
-    from scalecurve.importing.published_file import read_published
-    from scalecurve.importing.reading import SourceError
+    from scalecurve.curves.stated import read_stated
+    from scalecurve_api.registry import RegistryError
 
     try:
-        return [curve for file in files for curve in read_published(file)]
-    except SourceError as error:
+        return [curve for file in files for curve in read_stated(file)]
+    except ValueError as error:
         fail(f"--published {error}", EXIT_INPUT)
+    except RegistryError as error:
+        fail(f"--published: {error}", EXIT_ENVIRONMENT)
 
 
 def write_report(

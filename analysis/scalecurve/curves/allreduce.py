@@ -61,6 +61,14 @@ class AllReduceReport(OneTable):
     void: tuple[str, ...] = ()
     """Why bundles have no valid trial."""
 
+    def highest(self) -> dict[tuple[int, int], float]:
+        """The highest bus bandwidth in GB/s, by workers and nodes."""
+        best: dict[tuple[int, int], float] = {}
+        for point in self.points:
+            key = point.point.workers, point.point.nodes
+            best[key] = max([best.get(key, 0.0), *(size.busbw.median for size in point.sizes)])
+        return {key: value for key, value in best.items() if value > 0}
+
     def table(self) -> Table:
         rows = [(p, s) for p in self.points for s in p.sizes]
         notes = ["Median over repetitions of each run's median; min and max over repetitions. 1 GB is 1e9 bytes."]

@@ -1,11 +1,10 @@
 """Link utilization of training: bytes sent per step against the bandwidth of the all-reduce alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.curves.allreduce import AllReduceReport
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult
 from scalecurve.curves.tables import build, or_pending
 from scalecurve.render.table import Cell, Column, Table
@@ -19,9 +18,12 @@ _NOTES = (
 _SHARE = "Utilization = over the step / the highest bus bandwidth of the all-reduce alone at that worker count."
 
 
-def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduceReport) -> Table:
-    """Bytes sent and bandwidths of every multi-worker point whose records have them."""
-    sent, best = _sent(bundles), _best(alone)
+def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: Mapping[tuple[int, int], float]) -> Table:
+    """Bytes sent and bandwidths of every multi-worker point whose records have them.
+
+    ``alone`` is the highest bus bandwidth of the all-reduce by itself in GB/s, by workers and nodes.
+    """
+    sent = _sent(bundles)
     columns = (
         Column("sent_mib", "Sent per step", "number", "MiB"),
         Column("step_ms", "Step", "number", "ms", interval=True),
@@ -38,7 +40,7 @@ def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduc
             return [None] * len(columns)
         over_step = p.step_s.reciprocal().scaled(size / 1e9) if size else None
         exposed = p.exposed_s.value if p.exposed_s and _told_from_nothing(p) else 0.0
-        link = best.get((p.workers, p.point.nodes))
+        link = alone.get((p.workers, p.point.nodes))
         return or_pending(
             p,
             size / (1 << 20),
@@ -50,7 +52,7 @@ def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduc
             over_step.value / link if over_step and link else None,
         )
 
-    table = build(result, "wire", "Data sent per step", columns, row, (*_NOTES, *([_SHARE] if best else ())))
+    table = build(result, "wire", "Data sent per step", columns, row, (*_NOTES, *([_SHARE] if alone else ())))
     return replace(table, rows=tuple(cells for cells in table.rows if cells[-len(columns) - 1] not in (None, 0.0)))
 
 
@@ -70,11 +72,3 @@ def _sent(bundles: Sequence[Bundle]) -> dict[tuple[str, str], float]:
             if trial.good and trial.record is not None and trial.record.traffic is not None:
                 sent.setdefault((bundle.label, trial.spec.point.name), []).append(trial.record.traffic.wire_bytes)
     return {key: median(values) for key, values in sent.items()}
-
-
-def _best(alone: AllReduceReport) -> dict[tuple[int, int], float]:
-    best: dict[tuple[int, int], float] = {}
-    for point in alone.points:
-        key = point.point.workers, point.point.nodes
-        best[key] = max([best.get(key, 0.0), *(size.busbw.median for size in point.sizes)])
-    return {key: value for key, value in best.items() if value > 0}

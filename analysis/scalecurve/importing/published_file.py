@@ -6,35 +6,19 @@ network, title, batch_per_worker, hardware, published (2017-08), source. Rows th
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from scalecurve.curves.stated import Quantity, StatedCurve
 from scalecurve.importing.columns import Statements, meaning
 from scalecurve.importing.numbers import number, whole
 from scalecurve.importing.reading import SourceError
 from scalecurve.importing.table_file import csv_rows
 from scalecurve_api.text import count
 
-Quantity = Literal["throughput", "speedup", "efficiency"]
 _Curve = tuple[str, str, int | None, str, str | None, str, Quantity]
 _QUANTITIES: tuple[Quantity, ...] = ("throughput", "speedup", "efficiency")
 _OWN = ("network", "title", "hardware", "published", "source", "efficiency", "throughput")
 _SAME_AS = {"model": "network", "device": "hardware", "read_at": "source", "gpu": "hardware"}
-
-
-@dataclass(frozen=True)
-class StatedCurve:
-    """A curve as a file states it: values by number of workers."""
-
-    network: str
-    title: str
-    batch_per_worker: int | None
-    hardware: str
-    published: str | None
-    source: str
-    quantity: Quantity
-    points: tuple[tuple[int, float], ...]
 
 
 def read_published(path: Path) -> tuple[StatedCurve, ...]:

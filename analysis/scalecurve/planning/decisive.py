@@ -1,21 +1,25 @@
-"""How many repetitions decide whether two measurements differ, on the noise of a bundle or of published systems."""
+"""How many repetitions decide whether two measurements differ, on the noise of a bundle or of other measurements.
+
+A package adds the noise of others by an entry point in the group ``scalecurve.repetition_noise``: a function without
+arguments that returns a list of ``RepetitionNoise``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from types import FunctionType
 
 from scalecurve.bundle.measurement import measure
 from scalecurve.bundle.open import Bundle
-from scalecurve.corpus.acceptance import repetition_spread
-from scalecurve.corpus.schema import Corpus
 from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, table_of
 from scalecurve.statistics.comparison import detectable
 from scalecurve.statistics.spread import Spread, pooled
-from scalecurve_api.text import count
+from scalecurve_api.registry import Registry
 
+NOISE_OF_OTHERS: Registry[FunctionType] = Registry("scalecurve.repetition_noise", "repetition noise", FunctionType, {})
 MOST = 200
 """Repetitions above which an experiment is not planned so: longer runs, or less noise, come first."""
 
@@ -47,26 +51,20 @@ def deciding(change: float, sd: float) -> int | None:
     return number if number <= MOST else None
 
 
-def repetition_noise(corpus: Corpus, bundle: Bundle | None) -> list[RepetitionNoise]:
-    """Collect how far repetitions differ: in a bundle, and in the median and the noisiest tenth of published systems.
+def repetition_noise(bundle: Bundle | None) -> list[RepetitionNoise]:
+    """Collect how far repetitions differ: in a bundle, and in the measurements that installed packages bring.
 
     Args:
-        corpus: Published points.
         bundle: An earlier bundle, whose repetitions are pooled over its points.
 
     Returns:
         The bundle's first, if it has two repetitions of a point.
     """
-    found = []
     noise = pooled(p.samples for series in measure(bundle) for p in series.points) if bundle else None
+    own = []
     if bundle is not None and noise is not None and noise.variance > 0:
-        found.append(RepetitionNoise(bundle.label, float(noise.variance) ** 0.5))
-    spread = repetition_spread(corpus)
-    if spread is not None:
-        systems = count(spread.points, "published system")
-        found.append(RepetitionNoise(f"the median of {systems}", spread.median))
-        found.append(RepetitionNoise(f"nine of ten of {systems}", spread.ninetieth))
-    return found
+        own.append(RepetitionNoise(bundle.label, float(noise.variance) ** 0.5))
+    return [*own, *(each for noises in NOISE_OF_OTHERS.loadable().values() for each in noises())]
 
 
 def decisive_table(changes: Sequence[float], noises: Sequence[RepetitionNoise]) -> Table:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from urllib.parse import quote
 
 from scalecurve.bundle.open import Bundle, distinct_labels
-from scalecurve.importing.published_file import StatedCurve
+from scalecurve.curves.stated import StatedCurve
 from scalecurve_api.files import Within
 from scalecurve_api.spec.experiment import Cost
 

@@ -1,12 +1,13 @@
-"""Where the points of a report stand among published systems; nothing where none can be judged."""
+"""Where the points of a report stand among published systems (entry point ``scalecurve.sections``)."""
 
 from scalecurve.corpus.comparable import own_points
 from scalecurve.corpus.schema import Corpus
 from scalecurve.corpus.standing import LEAST_POINTS, PublishedStanding, standings
 from scalecurve.corpus.tables import comparable_table, standing_table, utilization_table
 from scalecurve.corpus.utilization import UtilizationStanding, utilization_standings
+from scalecurve.reporting.contributions import Contribution, contribute
 from scalecurve.reporting.findings import Findings
-from scalecurve.reporting.registry import Body
+from scalecurve.reporting.registry import Body, section
 
 _METHOD = (
     "Published systems: {sources}. A rate enters only where its log proves the unit; the interval of another system is "
@@ -47,19 +48,17 @@ def utilizations(findings: Findings) -> tuple[UtilizationStanding, ...]:
     return tuple(each for each in utilization_standings(points, shipped()) if len(each.others) >= LEAST_POINTS)
 
 
-def beside_published(findings: Findings) -> str:
-    """Say how the largest judged point stands.
-
-    Args:
-        findings: The results of every analysis.
-
-    Returns:
-        A line of the first screen, empty where no point is judged.
-    """
-    shown = findings.once(judged)
-    return max(shown, key=lambda standing: standing.own.workers).sentence if shown else ""
+class _Published(Contribution):
+    def beside(self, findings: Findings) -> str:
+        """Say how the largest judged point stands; nothing where no point is judged."""
+        shown = findings.once(judged)
+        return max(shown, key=lambda standing: standing.own.workers).sentence if shown else ""
 
 
+contribute(_Published())
+
+
+@section("among-published", "Among published systems", order=18, question="scale")
 def published_section(findings: Findings) -> Body:
     """Compose the section: where each judged point stands, and the systems beside it.
 

@@ -1,6 +1,5 @@
 """The first screen: how it scales, why it bends, what it costs, and whether the numbers can be believed."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,11 +8,10 @@ from scalecurve.curves.missing import MissingCurve
 from scalecurve.curves.results import PointResult, SeriesResult
 from scalecurve.render import formatting
 from scalecurve.render.labels import brief
-from scalecurve.reporting.among_published import beside_published
 from scalecurve.reporting.belief import Belief, belief
+from scalecurve.reporting.contributions import contributions
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.prices import PriceList, price_list
-from scalecurve.training_results.winner import contests
 from scalecurve_api.text import count, plural
 
 MOST_SERIES = 4
@@ -44,7 +42,7 @@ class Answer:
     beside: str = ""
     missing: tuple[MissingCurve, ...] = ()
     winners: tuple[str, ...] = ()
-    """Of trainings that differ in more than their worker count: the most accurate, or that none is."""
+    """Of curves that differ in more than their worker count: the best, or that none is."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -93,10 +91,13 @@ def answer(findings: Findings) -> Answer:
     shown = curves[:MOST_SERIES]
     bars = [(series, losses(series)) for series in shown]
     few = len(shown) <= FEW_SERIES
+    from_features = tuple(contributions())
+    ranking = next(filter(None, (each.ranking(findings) for each in from_features)), None)
     return Answer(
         curves=tuple(
             SeriesSentence(
-                f"{names[series.bundle, series.name]}: {_rate(series, few)}{_reached(findings, series, few)}",
+                f"{names[series.bundle, series.name]}: {_rate(series, few)}"
+                + "".join(each.in_answer(findings, series, few) for each in from_features),
                 MARKS[index] if len(shown) > 1 else "",
                 index,
             )
@@ -106,19 +107,13 @@ def answer(findings: Findings) -> Answer:
         losses=tuple(
             replace(bar, series=names[series.bundle, series.name]) for series, bar in bars if bar and len(bar.terms) > 1
         ),
-        prices=price_list(findings.costs.series, names, findings.training.points),
+        prices=price_list(findings.costs.series, names, ranking),
         belief=belief(findings),
         more_series=len(curves) - len(shown),
-        beside=beside_published(findings),
+        beside=next(filter(None, (each.beside(findings) for each in from_features)), ""),
         missing=findings.missing,
-        winners=winners(findings, names),
+        winners=tuple(winner for each in from_features for winner in each.winners(findings, names)),
     )
-
-
-def winners(findings: Findings, names: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
-    """A sentence for each experiment that trained several models to accuracy."""
-    workers = len({p.point.workers for p in findings.training.points}) > 1
-    return tuple(contest.spelled(names, workers) for contest in contests(findings.training.points))
 
 
 def scales(findings: Findings) -> bool:
@@ -145,18 +140,6 @@ def _rate(series: SeriesResult, few: bool) -> str:
         f"{count(last.workers, 'worker')} {plural(last.workers, 'is', 'are')} {times}× as fast{between} as "
         f"{series.baseline}, {formatting.percent(last.efficiency.value)} efficient: {rate}"
     )
-
-
-def _reached(findings: Findings, series: SeriesResult, few: bool) -> str:
-    """What training to accuracy reached at the largest count."""
-    trained = [p for p in findings.training.points if (p.bundle, p.series) == (series.bundle, series.name)]
-    if not trained:
-        return ""
-    last = max(trained, key=lambda p: p.point.workers)
-    if not few:
-        return f"; accuracy {formatting.percent(last.final.value)}"
-    accuracy = formatting.interval(last.final, as_percent=True)
-    return f"; accuracy {accuracy} after {count(last.epochs, 'epoch')}"
 
 
 def point_in_words(series: SeriesResult, point: PointResult) -> str:

@@ -1,12 +1,9 @@
 """A report composed of every registered section and plot."""
 
-import importlib
-import pkgutil
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
 
 from scalecurve.reporting import sections as _core  # noqa: F401  # it registers the core's sections
 from scalecurve.reporting.answer import answer
@@ -14,27 +11,20 @@ from scalecurve.reporting.content import Content, Plot, Section
 from scalecurve.reporting.findings import WORKERS, Findings
 from scalecurve.reporting.headlines import headlines, subjects, warnings
 from scalecurve.reporting.methods import methods
-from scalecurve.reporting.registry import PLOTS, SECTIONS, PlotSource, SectionSource
-from scalecurve_api.registry import Registry
+from scalecurve.reporting.registry import PLOTS, SECTIONS, PlotSource, SectionSource, load_plots, load_sections
 from scalecurve_api.text import did_you_mean
-
-MODULES_OF_SECTIONS: Registry[ModuleType] = Registry("scalecurve.sections", "module of sections", ModuleType, {})
-MODULES_OF_PLOTS: Registry[ModuleType] = Registry("scalecurve.plots", "module of plots", ModuleType, {})
 
 
 def all_sections() -> list[SectionSource]:
     """Every section in order."""
-    MODULES_OF_SECTIONS.loadable()
+    load_sections()
     return sorted(SECTIONS.values(), key=lambda source: (source.order, source.name))
 
 
 def all_plots() -> list[PlotSource]:
     """Every plot in order; raises ValueError for a plot of a section that does not exist."""
     names = [source.name for source in all_sections()]
-    package = importlib.import_module("scalecurve.reporting.plots")
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
-    MODULES_OF_PLOTS.loadable()
+    load_plots()
     for source in PLOTS.values():
         if source.section not in names:
             near = did_you_mean(source.section, names)

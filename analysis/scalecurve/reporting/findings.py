@@ -12,17 +12,13 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.step_summary import StepSummaries, digest_all
 from scalecurve.checks.comparability import differences
 from scalecurve.checks.diagnose import Diagnosis, diagnose_from
-from scalecurve.curves.allreduce import AllReduceReport, allreduce
 from scalecurve.curves.along_axes import ValueResult, along_axes
-from scalecurve.curves.best_layout import BestLayout, best_layouts
-from scalecurve.curves.collectives import CollectivesReport, collectives
 from scalecurve.curves.compute import believable, scaling
 from scalecurve.curves.cost import CostReport, cost_of
 from scalecurve.curves.doubts import all_counted
 from scalecurve.curves.missing import MissingCurve, missing_curves
 from scalecurve.curves.results import PointResult, ScalingResult
-from scalecurve.importing.published_file import StatedCurve
-from scalecurve.training_results import Training, of_series
+from scalecurve.curves.stated import StatedCurve
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_api.spec.trial import Point
 
@@ -59,11 +55,8 @@ class Findings:
     scaling: ScalingResult
     curves: ScalingResult
     costs: CostReport
-    allreduce: AllReduceReport
-    collectives: CollectivesReport
     digests: StepSummaries
     diagnosis: Diagnosis
-    training: Training
     differences: tuple[Difference, ...]
     missing: tuple[MissingCurve, ...] = ()
     published: tuple[StatedCurve, ...] = ()
@@ -73,7 +66,7 @@ class Findings:
     _cache: dict[Callable[[Findings], Any], Any] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, compute: Callable[[Findings], T]) -> T:
-        """``compute(self)``, computed once: what several sections and plots of an extension share."""
+        """``compute(self)``, computed once: what several sections and plots of a feature share."""
         if compute not in self._cache:
             self._cache[compute] = compute(self)
         return cast(T, self._cache[compute])
@@ -89,20 +82,11 @@ def _results(findings: Findings) -> dict[tuple[str, str, str], PointResult]:
 
 def axis_results(findings: Findings) -> tuple[ValueResult, ...]:
     """Every axis of the experiments, without points that do not count."""
-    return along_axes(_competing(findings))
+    return along_axes(competing(findings))
 
 
-def layout_results(findings: Findings) -> tuple[BestLayout, ...]:
-    """The best layout at each worker count, without points that do not count; of a search, the best of all its axes."""
-    searched = {bundle.label for bundle in findings.bundles if bundle.search is not None}
-    series = _competing(findings)
-    return (
-        *best_layouts([one for one in series if one.bundle not in searched]),
-        *best_layouts([one for one in series if one.bundle in searched], compared=lambda axis: True),
-    )
-
-
-def _competing(findings: Findings) -> Sequence[MeasuredSeries]:
+def competing(findings: Findings) -> Sequence[MeasuredSeries]:
+    """What was measured, without points that do not count."""
     return findings.measured if findings.include_unproved else all_counted(findings.measured, findings.scaling)
 
 
@@ -141,11 +125,8 @@ def analyze(
         scaling=result,
         curves=result.curves(),
         costs=cost_of(scaling(believed).curves(), bundles, price, price_notes),
-        allreduce=allreduce(bundles),
-        collectives=collectives(bundles),
         digests=digests,
         diagnosis=diagnose_from(bundles, digests),
-        training=of_series(measured),
         differences=differences(bundles),
         missing=missing_curves(bundles, result),
         published=tuple(published),

@@ -10,12 +10,12 @@ from scalecurve.curves.along_axes import spelled
 from scalecurve.render import formatting
 from scalecurve.render.labels import brief
 from scalecurve.reporting.answer import FEW_SERIES, MOST_SERIES, place_of, point_in_words, scales
+from scalecurve.reporting.contributions import AxisPoint, contributions
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, interval_bars, style
 from scalecurve.reporting.drawing.marks import diagonal, hollow_caption, hollow_marks
 from scalecurve.reporting.drawing.scales import in_sight, ratio_scale
 from scalecurve.reporting.drawing.views import form
 from scalecurve.reporting.findings import WORKERS, Findings, axis_results, stated_x
-from scalecurve.training_results.along_axes import along_axes as training_along_axes
 from scalecurve_api.model import canonical_json
 from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.text import count
@@ -59,7 +59,9 @@ def x_axis(findings: Findings) -> str:
         return WORKERS
     values = {(r.axis, spelled(r.value)) for r in findings.once(axis_results)}
     counted = Counter(axis for axis, _ in sorted(values))
-    return "" if findings.training.points else next((axis for axis, _ in counted.most_common(1)), "")
+    if any(contribution.leads(findings) for contribution in contributions()):
+        return ""
+    return next((axis for axis, _ in counted.most_common(1)), "")
 
 
 def first_curve(findings: Findings) -> Drawing | None:
@@ -70,10 +72,9 @@ def first_curve(findings: Findings) -> Drawing | None:
 
 def over_axis(findings: Findings, name: str) -> Drawing | None:
     """Accuracy where points were trained, throughput otherwise: a line for each worker count, others at one value."""
-    trained = [r for r in training_along_axes(findings.training.points) if r.axis == name]
-    points = [(r.training.bundle, r.rest, r.training.point.workers, r.value, r.training.final) for r in trained] or [
-        (r.bundle, r.rest, r.workers, r.value, r.throughput) for r in findings.once(axis_results) if r.axis == name
-    ]
+    trained = [point for contribution in contributions() for point in contribution.along_axis(findings, name)]
+    results = [r for r in findings.once(axis_results) if r.axis == name]
+    points = trained or [AxisPoint(r.bundle, r.rest, r.workers, r.value, r.throughput) for r in results]
     if not points:
         return None
     groups = Counter((bundle, rest) for bundle, rest, *_ in points)

@@ -5,15 +5,12 @@ from datetime import UTC, datetime
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.checks.environment import check_table, environment
-from scalecurve.curves.collectives import OWN, CollectiveResult
 from scalecurve.curves.cost import SeriesCost
 from scalecurve.curves.doubts import first_lines
-from scalecurve.curves.results import SeriesResult
 from scalecurve.curves.sockets import socket_lines
-from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
+from scalecurve.reporting.contributions import contributions
 from scalecurve.reporting.findings import Findings
-from scalecurve.training_results.outcome import PointTraining
 from scalecurve_api.text import count
 
 _SAID = ("origin", "model", "framework", "program", "strategy", "precision", "data", "collective library", "device")
@@ -52,42 +49,19 @@ def _when(bundle: Bundle) -> str:
 
 
 def headlines(findings: Findings) -> Iterator[str]:
-    """One for every curve and every all-reduce."""
+    """One for every curve, and those of features."""
     several = len(findings.bundles) > 1
     compared = [costs for costs in findings.costs.series if len(costs.series.measured) > 1]
     best_count = {(costs.series.bundle, costs.series.name): _best(costs) for costs in compared}
     short, _ = shortened(series.name for series in findings.curves.series)
-    trained = {(p.bundle, p.series): p for p in sorted(findings.training.points, key=lambda p: p.point.workers)}
+    from_features = tuple(contributions())
     for series in findings.curves.series:
         key = series.bundle, series.name
         sentence = short[series.name] + series.headline.removeprefix(series.name)
         sentence = f"{series.bundle}, {sentence}" if several else sentence
-        yield sentence + best_count.get(key, "") + (_accuracy(trained[key], series) if key in trained else "")
-    for point in findings.allreduce.points:
-        best = max(point.sizes, key=lambda size: size.busbw.median)
-        where = f"{point.bundle}, " if several else ""
-        yield (
-            f"{where}all-reduce over {count(point.point.workers, 'worker')} ({point.point.layout}): "
-            f"{formatting.number(best.busbw.median)} GB/s of bus bandwidth at {formatting.size(best.bytes)}"
-        )
-
-    yield from _collectives(findings, several)
-
-
-def _collectives(findings: Findings, several: bool) -> Iterator[str]:
-    """The highest bandwidth of each collective, a sentence for every point."""
-    best: dict[tuple[str, str], dict[str, CollectiveResult]] = {}
-    for each in findings.collectives.results:
-        if each.line.tool == OWN:
-            kinds = best.setdefault((each.bundle, each.point.name), {})
-            kind = each.line.collective.value
-            if kind not in kinds or each.busbw.value > kinds[kind].busbw.value:
-                kinds[kind] = each
-    for (bundle, _), kinds in best.items():
-        point = next(iter(kinds.values())).point
-        where = f"{bundle}, " if several else ""
-        rates = ", ".join(f"{kind} {formatting.number(each.busbw.value)} GB/s" for kind, each in kinds.items())
-        yield f"{where}highest bus bandwidth over {count(point.workers, 'worker')} ({point.layout}): {rates}"
+        yield sentence + best_count.get(key, "") + "".join(each.in_headline(findings, series) for each in from_features)
+    for each in from_features:
+        yield from each.headlines(findings)
 
 
 def warnings(findings: Findings) -> Iterator[str]:
@@ -116,12 +90,6 @@ def warnings(findings: Findings) -> Iterator[str]:
     if findings.diagnosis.findings:
         kinds = ", ".join(dict.fromkeys(finding.kind for finding in findings.diagnosis.findings))
         yield f"Found in step times: {kinds}."
-
-
-def _accuracy(trained: PointTraining, series: SeriesResult) -> str:
-    text = f"; accuracy {formatting.interval(trained.final, as_percent=True)} after {count(trained.epochs, 'epoch')}"
-    largest = max((p.workers for p in series.points if p.measured), default=None)
-    return text if trained.point.workers == largest else f"{text} on {count(trained.point.workers, 'worker')}"
 
 
 def _best(costs: SeriesCost) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from scalecurve.render import formatting
+from scalecurve.reporting.contributions import contributions
 from scalecurve.reporting.findings import Findings
 from scalecurve.statistics.estimate import Method
 
@@ -65,7 +66,8 @@ def methods(findings: Findings) -> Iterator[str]:
             "Epoch time is samples divided by throughput; cost is time × workers × price of a worker-hour. A count "
             "is as cheap or as fast within noise if its interval overlaps the best one's."
         )
-    yield from _microbenchmarks(findings)
+    for contribution in contributions():
+        yield from contribution.methods(findings)
     if findings.digests.rows:
         yield (
             f"Step times come from {findings.digests.rows:,} rows in {len(findings.digests.of):,} tables, each checked "
@@ -73,17 +75,3 @@ def methods(findings: Findings) -> Iterator[str]:
             "enough to matter."
         )
     yield "Only Succeeded trials enter a curve. Records are checked against their digest when they are read."
-
-
-def _microbenchmarks(findings: Findings) -> Iterator[str]:
-    if findings.allreduce.points:
-        yield (
-            "All-reduce: algbw = bytes/time, busbw = algbw·2(n-1)/n, GB = 1e9 bytes, time of the slowest rank, "
-            "results checked against the expected sum (the conventions of nccl-tests)."
-        )
-    if findings.collectives.results:
-        yield (
-            "Collectives: algbw = bytes/time, busbw = algbw times 2(n-1)/n for all-reduce, (n-1)/n for all-gather, "
-            "reduce-scatter and all-to-all, 1 for broadcast and send-recv (a ring); bytes are what a rank puts in or "
-            "gets out, whichever is larger; time of the slowest rank, results checked (nccl-tests' conventions)."
-        )

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from scalecurve.curves.cost import PointCost, SeriesCost
 from scalecurve.render import formatting
+from scalecurve.reporting.contributions import Place, Ranking
 from scalecurve.statistics.estimate import Estimate
-from scalecurve.training_results.outcome import PointTraining
-from scalecurve.training_results.winner import contest
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count
 
@@ -61,32 +60,38 @@ class _Entry:
     series: str
     costs: SeriesCost
     workers: int
+    point: str
     time: Estimate
     money: Estimate | None
-    training: PointTraining | None
+    rank: float | None
+    """Highest of the best curve, where something other than time decides."""
 
     @property
     def bundle(self) -> str:
         return self.costs.series.bundle
 
+    @property
+    def place(self) -> Place:
+        return self.bundle, self.point
+
 
 def price_list(
-    series: Sequence[SeriesCost], names: Mapping[tuple[str, str], str], trainings: Sequence[PointTraining] = ()
+    series: Sequence[SeriesCost], names: Mapping[tuple[str, str], str], ranking: Ranking | None = None
 ) -> PriceList:
-    """Every count, or some of many; ``names`` are by (experiment, series), ``trainings`` those to accuracy."""
-    trained = {(p.bundle, p.point.name): p for p in trainings}
+    """Every count, or some of many; ``names`` are by (experiment, series)."""
+    ranking = ranking or Ranking({}, len)
     measured = [costs for costs in series if any(p.result.measured for p in costs.points)]
     work = _work(measured)
-    entries = [entry for costs in measured for entry in _entries(costs, names, work, trained)]
+    entries = [entry for costs in measured for entry in _entries(costs, names, work, ranking)]
     many = len(measured) > SIDE_BY_SIDE
     bundles = list(dict.fromkeys(costs.series.bundle for costs in measured))[:MOST_EXPERIMENTS]
     if many:
         own = {bundle: [entry for entry in entries if entry.bundle == bundle] for bundle in bundles}
         columns = {bundle: _best_at_each(group) for bundle, group in own.items()}
     else:
-        columns = {names[c.series.bundle, c.series.name]: list(_entries(c, names, work, trained)) for c in measured}
+        columns = {names[c.series.bundle, c.series.name]: list(_entries(c, names, work, ranking)) for c in measured}
     cells = {
-        (name, entry.workers): _cell(entry, column, own[name] if many else ())
+        (name, entry.workers): _cell(entry, column, own[name] if many else (), ranking)
         for name, column in columns.items()
         for entry in column
     }
@@ -95,7 +100,7 @@ def price_list(
     priced = any(costs.currency for costs in measured)
     shown = tuple(columns) if not many or len(bundles) > 1 else ()
     best_of = len(measured) if many else 0
-    by_accuracy = many and all(entry.training for entry in entries)
+    by_accuracy = many and all(entry.rank is not None for entry in entries)
     return PriceList(work, shown, tuple(rows), priced, best_of, _rate(measured), by_accuracy, _assumed(measured, work))
 
 
@@ -111,12 +116,12 @@ def _assumed(series: Sequence[SeriesCost], work: str) -> str:
     return "Weak scaling: the same epochs, at batches that grow with the workers." if grows and "epochs" in work else ""
 
 
-def _cell(entry: _Entry, column: Sequence[_Entry], others: Sequence[_Entry]) -> CountPrice:
+def _cell(entry: _Entry, column: Sequence[_Entry], others: Sequence[_Entry], ranking: Ranking) -> CountPrice:
     """With ``others``, the entry is the best of them at its count."""
     money = f"{formatting.number(entry.money.value, 3)} {entry.costs.currency}" if entry.money else ""
     time = formatting.seconds(entry.time.value, max(e.time.value for e in column))
     remark = _remarks(column).get(entry.workers, "") if others else _remark(entry)
-    return CountPrice(entry.series, time, money, remark, _tied(entry, others))
+    return CountPrice(entry.series, time, money, remark, _tied(entry, others, ranking))
 
 
 def _work(series: Sequence[SeriesCost]) -> str:
@@ -133,14 +138,15 @@ def _entries(
     costs: SeriesCost,
     names: Mapping[tuple[str, str], str],
     work: str,
-    trained: Mapping[tuple[str, str], PointTraining],
+    ranking: Ranking,
 ) -> Iterator[_Entry]:
     for p in costs.points:
         time, money = _time_and_money(p, work)
         if p.result.measured and not p.result.doubts and time:
             name = names[costs.series.bundle, costs.series.name]
-            training = trained.get((costs.series.bundle, p.result.point.name))
-            yield _Entry(name, costs, p.result.workers, time, money if costs.currency else None, training)
+            point = p.result.point.name
+            rank = ranking.values.get((costs.series.bundle, point))
+            yield _Entry(name, costs, p.result.workers, point, time, money if costs.currency else None, rank)
 
 
 def _time_and_money(p: PointCost, work: str) -> tuple[Estimate | None, Estimate | None]:
@@ -153,20 +159,20 @@ def _time_and_money(p: PointCost, work: str) -> tuple[Estimate | None, Estimate 
 
 
 def _best_at_each(entries: Sequence[_Entry]) -> list[_Entry]:
-    """The most accurate at each count where all were trained to accuracy, else the fastest."""
+    """The highest rank at each count where all have one, as the most accurate, else the fastest."""
     counts = sorted({entry.workers for entry in entries})
-    accurate = all(entry.training for entry in entries)
+    ranked = all(entry.rank is not None for entry in entries)
 
-    def rank(entry: _Entry) -> float:
-        return -entry.training.final.value if accurate and entry.training else entry.time.value
+    def position(entry: _Entry) -> float:
+        return -entry.rank if ranked and entry.rank is not None else entry.time.value
 
-    return [min((e for e in entries if e.workers == workers), key=rank) for workers in counts]
+    return [min((e for e in entries if e.workers == workers), key=position) for workers in counts]
 
 
-def _tied(best: _Entry, entries: Sequence[_Entry]) -> int:
+def _tied(best: _Entry, entries: Sequence[_Entry], ranking: Ranking) -> int:
     """The other curves at this count that are not separable from the best, or whose interval overlaps its."""
-    if entries and all(entry.training for entry in entries):
-        return len(contest([e.training for e in entries if e.training and e.workers == best.workers]).tied)
+    if entries and all(entry.rank is not None for entry in entries):
+        return ranking.ties([e.place for e in entries if e.workers == best.workers])
     high = best.time.high
     others = [e.time for e in entries if e.workers == best.workers and e is not best]
     return sum(high is None or time.low is None or time.low <= high for time in others)

@@ -5,18 +5,23 @@ A plot is a function of the findings that returns a drawing, or None where there
     @plot("queue-time", section="time", order=30)
     def queue_time(findings: Findings) -> Drawing | None: ...
 
-A module in ``scalecurve.reporting.plots`` needs no more than that. A package of its own names its modules by entry
-points in the groups ``scalecurve.sections`` and ``scalecurve.plots``, as ``scalecurve.reporting.compose`` finds them.
+A module in ``scalecurve.reporting.plots`` needs no more than that, nor does one with sections in
+``scalecurve.reporting.features``. A package of its own names its modules by entry points in the groups
+``scalecurve.sections`` and ``scalecurve.plots``.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from scalecurve.render.table import Table
 from scalecurve.reporting.findings import Findings
+from scalecurve_api.registry import Registry
 
 if TYPE_CHECKING:  # it imports matplotlib
     from scalecurve.reporting.drawing.sheet import Drawing
@@ -74,6 +79,24 @@ DrawFunction = TypeVar("DrawFunction", bound="Callable[[Findings], Drawing | Non
 Source = TypeVar("Source", SectionSource, PlotSource)
 SECTIONS: dict[str, SectionSource] = {}
 PLOTS: dict[str, PlotSource] = {}
+_MODULES_OF_SECTIONS: Registry[ModuleType] = Registry("scalecurve.sections", "module of sections", ModuleType, {})
+_MODULES_OF_PLOTS: Registry[ModuleType] = Registry("scalecurve.plots", "module of plots", ModuleType, {})
+
+
+def load_sections() -> None:
+    """Import what registers the sections of features."""
+    _load("scalecurve.reporting.features", _MODULES_OF_SECTIONS)
+
+
+def load_plots() -> None:
+    """Import what registers plots."""
+    _load("scalecurve.reporting.plots", _MODULES_OF_PLOTS)
+
+
+def _load(name: str, installed: Registry[ModuleType]) -> None:
+    for module in pkgutil.iter_modules(importlib.import_module(name).__path__, f"{name}."):
+        importlib.import_module(module.name)
+    installed.loadable()
 
 
 def section(name: str, title: str, *, order: int, question: str = "more") -> Callable[[BodyFunction], BodyFunction]:

@@ -10,9 +10,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from scalecurve.bundle.open import Bundle
+from scalecurve.curves.stated import StatedCurve
 from scalecurve.hardware.entries import Month
 from scalecurve.hardware.names import folded
-from scalecurve.importing.published_file import StatedCurve
 from scalecurve.render.table import Column, Table, columns_of
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.scaling import Mode

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.compute import believable
-from scalecurve.importing.published_file import StatedCurve
+from scalecurve.curves.stated import StatedCurve
 from scalecurve.render.table import Table
 from scalecurve.reporting.findings import Findings
 from scalecurve_api.spec.experiment import Cost

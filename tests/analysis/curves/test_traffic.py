@@ -34,7 +34,7 @@ FORM = experiment(modes=["weak"], workers=[1, 2, 4], windows=2, steps_per_window
 def test_bandwidth_is_bytes_over_time(tmp_path: Path):
     bundle = open_bundle(write_bundle(tmp_path, FORM, EXACT, tables=False, change=sending))
     point = next(trial.spec.point for trial in bundle.trials if trial.spec.point.workers == 4)
-    table = wire_table(scaling([bundle]).curves(), [bundle], alone(point, 6.0))
+    table = wire_table(scaling([bundle]).curves(), [bundle], alone(point, 6.0).highest())
     frame = table.frame().set_index("workers")
     assert frame.index.tolist() == [2, 4]
     assert frame["over_step"].tolist() == pytest.approx([1.0, 1.5])
@@ -45,11 +45,11 @@ def test_bandwidth_is_bytes_over_time(tmp_path: Path):
 
 def test_without_records_of_bytes_there_is_no_row(tmp_path: Path):
     bundle = open_bundle(write_bundle(tmp_path, FORM, EXACT, tables=False))
-    assert wire_table(scaling([bundle]).curves(), [bundle], AllReduceReport(())).rows == ()
+    assert wire_table(scaling([bundle]).curves(), [bundle], {}).rows == ()
 
 
 def test_hidden_communication_is_not_divided_by(tmp_path: Path):
     hidden = Truth(step_s=lambda point: 0.1, exposed_share=lambda point: 0.001, step_cv=0.0, repetition_cv=0.0)
     bundle = open_bundle(write_bundle(tmp_path, FORM, hidden, tables=False, change=sending))
-    frame = wire_table(scaling([bundle]).curves(), [bundle], AllReduceReport(())).frame()
+    frame = wire_table(scaling([bundle]).curves(), [bundle], {}).frame()
     assert frame["over_exposed"].isna().all()

@@ -1,5 +1,6 @@
 """Packages add verbs, sections and plots by entry points; the core works with none, not even its own features."""
 
+import json
 import os
 import re
 import subprocess
@@ -16,13 +17,16 @@ from tests.waiting import PATIENCE_S
 
 EXTENSION = Path(__file__).parents[1] / "extension"
 ABSENT = """
-import importlib.abc, importlib.metadata, sys
+import importlib.abc, importlib.metadata, pkgutil, sys
+FEATURES = ('scalecurve_models', 'scalecurve.timelines', 'scalecurve.corpus', 'scalecurve.importing')
 class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.startswith(('scalecurve_models', 'scalecurve.timelines')):
+        if name.startswith(FEATURES):
             raise ModuleNotFoundError(f'No module named {name!r}', name=name)
 sys.meta_path.insert(0, Absent())
 importlib.metadata.entry_points = lambda **_: ()  # before the registry takes it
+modules = pkgutil.iter_modules
+pkgutil.iter_modules = lambda *args: (each for each in modules(*args) if not each.name.endswith('.among_published'))
 """
 MAIN = "from scalecurve.cli import main; main()"
 
@@ -56,6 +60,14 @@ def test_the_core_works_without_models_and_features(folder: Path, tmp_path: Path
         assert f"no verb '{verb}'" in refused.stderr
     missing = scalecurve(ABSENT + "import scalecurve; scalecurve.gate")
     assert "ImportError: scalecurve.gate needs the package scalecurve.timelines" in missing.stderr
+    compared = scalecurve(ABSENT + MAIN, "compare", folder, "--with", "corpus")
+    assert (compared.returncode, compared.stderr) == (
+        3,
+        "scalecurve: --with: no collection of published results is installed\n",
+    )
+    published = scalecurve(ABSENT + MAIN, "report", folder, "--published", "curves.csv")
+    assert published.returncode == 3
+    assert "--published: unknown reader of stated curves 'csv'" in published.stderr
     written = scalecurve(ABSENT + MAIN, "report", folder, "--out", tmp_path, "--format", "md", "--format", "svg")
     assert written.returncode == 0, written.stderr
     page = (tmp_path / "report.md").read_text()
@@ -68,7 +80,7 @@ def test_a_package_adds_a_verb_a_section_and_a_plot(folder: Path, tmp_path: Path
     shown = scalecurve(MAIN, "--help", path=EXTENSION)
     assert re.search(r"weather +Show the weather\.", shown.stdout)
     assert scalecurve(MAIN, "weather", path=EXTENSION).stdout == "dry\n"
-    formats = ("--format", "md", "--format", "png")
+    formats = ("--format", "md", "--format", "json", "--format", "png")
     written = scalecurve(MAIN, "report", folder, "--out", tmp_path, *formats, path=EXTENSION)
     assert written.returncode == 0, written.stderr
     page = (tmp_path / "report.md").read_text()
@@ -76,6 +88,8 @@ def test_a_package_adds_a_verb_a_section_and_a_plot(folder: Path, tmp_path: Path
     assert "![Weather](plots/weather.png)" in page
     assert "- It was dry." in page
     assert "- The weather was looked up." in page
+    assert ", and dry" in page
+    assert json.loads((tmp_path / "report.json").read_text())["answer"]["beside"] == "It was as dry as elsewhere."
 
 
 def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path):

@@ -11,6 +11,7 @@ from scalecurve.curves.results import PointResult
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, level_line, style
 from scalecurve.reporting.drawing.marks import hollow, hollow_caption
+from scalecurve.reporting.features.training_results import training_of
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve.training_results import PointTraining
@@ -23,7 +24,7 @@ LOG_FROM = 8.0  # a log axis where the largest error is this many times the smal
 @plot("error", section="accuracy", order=10)
 def validation_error(findings: Findings) -> Drawing | None:
     """The mean over repetitions, and each repetition as a thin line; one panel, wide enough for a dozen points."""
-    points = findings.training.points
+    points = findings.once(training_of).points
     if not points:
         return None
     shown, left_out = drawn_points(points)
@@ -81,9 +82,9 @@ def mean_error(p: PointTraining) -> tuple[list[int], list[float]]:
 @plot("accuracy", section="accuracy", order=20)
 def accuracy(findings: Findings) -> Drawing | None:
     """A thin line per repetition, with markers on the first of each point."""
-    if not findings.training.points:
+    if not findings.once(training_of).points:
         return None
-    shown, left_out = drawn_points(findings.training.points)
+    shown, left_out = drawn_points(findings.once(training_of).points)
     targets = {p.target for p in shown if p.target is not None}
     everything = [e for p in shown for run in p.runs for e in run]
     fitted = [e.train_accuracy for e in everything if e.train_accuracy is not None]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from scalecurve.render import formatting
 from scalecurve.render.labels import brief, shortened
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style
+from scalecurve.reporting.features.training_results import training_of
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve.training_results import PointTraining
@@ -58,7 +59,7 @@ def _lines(findings: Findings) -> Mapping[str, dict[int, PointTraining]]:
     """Points by what they share and by global batch; of two with one batch, the one on fewer workers."""
     several = len(findings.bundles) > 1
     lines: dict[str, dict[int, PointTraining]] = {}
-    for p in sorted(findings.training.points, key=lambda p: p.point.workers):
+    for p in sorted(findings.once(training_of).points, key=lambda p: p.point.workers):
         if p.point.global_batch is not None:
             others = [f"{n}={spelled_axis(v)}" for n, v in p.point.axes.items() if not n.startswith("batch.")]
             name = " ".join([*([f"{p.bundle}:"] if several else []), p.point.mode.value, *others])
@@ -74,7 +75,7 @@ def _less(share: float | None) -> float | None:
 def noise_scale(findings: Findings) -> Drawing | None:
     """One curve per point, if any epoch's scale is known."""
     curves = []
-    for p in findings.training.points:
+    for p in findings.once(training_of).points:
         scales = [(epoch, known_scale(p, rows)) for epoch, rows in noise_by_epoch(p).items()]
         epoch_scales = [(epoch, scale) for epoch, scale in scales if scale is not None and scale.value > 0]
         if epoch_scales:

@@ -8,7 +8,8 @@ from scalecurve.curves.along_axes import spelled
 from scalecurve.curves.best_layout import PREFIX, BestLayout, Member, Standing, layout_of
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style
-from scalecurve.reporting.findings import Findings, layout_results
+from scalecurve.reporting.features.layouts import layout_results
+from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve_api.programs.parallelism import Dimension
 from scalecurve_api.spec.trial import Point

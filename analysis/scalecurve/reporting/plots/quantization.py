@@ -3,6 +3,7 @@
 from matplotlib.axes import Axes
 
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style, theme
+from scalecurve.reporting.features.training_results import training_of
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.mean import mean
@@ -41,7 +42,7 @@ def quantization(findings: Findings) -> Drawing | None:
 
 
 def _quantized(findings: Findings) -> list[PointTraining]:
-    return [p for p in findings.training.points if rows_of(p)]
+    return [p for p in findings.once(training_of).points if rows_of(p)]
 
 
 def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]:

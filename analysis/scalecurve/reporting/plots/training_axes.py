@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first
 from scalecurve.reporting.drawing.sheet import PANEL_WIDTH, SMALL_TITLE, SMALL_TITLE_CHARACTERS
+from scalecurve.reporting.features.training_results import training_of
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.plots.training import (
     ACCURACY,
@@ -95,7 +96,7 @@ class _Group:
 
 def training_along_axes(findings: Findings) -> tuple[ValueTraining, ...]:
     """Every axis of the experiments that changed what training reached, or could have."""
-    return along_axes(findings.training.points)
+    return along_axes(findings.once(training_of).points)
 
 
 def _value_axis(panel: Axes, results: Sequence[ValueTraining]) -> dict[str, float]:

@@ -1,3 +1,5 @@
+from scalecurve.curves.results import SeriesResult
+from scalecurve.reporting.contributions import Contribution, contribute
 from scalecurve.reporting.drawing import Drawing, Sheet
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body, plot, section
@@ -6,6 +8,17 @@ from scalecurve.reporting.registry import Body, plot, section
 @section("weather", "Weather", order=15)
 def weather_section(findings: Findings) -> Body:
     return Body(sentences=("It was dry.",), methods=("The weather was looked up.",))
+
+
+class Weather(Contribution):
+    def beside(self, findings: Findings) -> str:
+        return "It was as dry as elsewhere."
+
+    def in_headline(self, findings: Findings, series: SeriesResult) -> str:
+        return ", and dry"
+
+
+contribute(Weather())
 
 
 @plot("weather", section="weather", order=10)

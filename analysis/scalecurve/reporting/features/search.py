@@ -1,0 +1,13 @@
+"""The rounds of a search in a report."""
+
+from scalecurve.planning.search_words import search_in_words, search_table
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import Body, section
+
+
+@section("search", "Search", order=17, question="scale")
+def _search(findings: Findings) -> Body:
+    searched = [(bundle.label, bundle.search) for bundle in findings.bundles if bundle.search is not None]
+    several = len(findings.bundles) > 1
+    lines = [f"{label}: {line}" if several else line for label, record in searched for line in search_in_words(record)]
+    return Body(tuple(search_table(record) for _, record in searched), sentences=tuple(lines))

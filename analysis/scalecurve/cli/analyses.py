@@ -1,4 +1,4 @@
-"""The verbs that print an analysis of bundles: ``allreduce``, ``collectives``, ``compare``, ``cost`` and others."""
+"""The verbs that print an analysis of bundles: ``compare``, ``cost`` and ``diagnose``."""
 
 from __future__ import annotations
 
@@ -16,30 +16,6 @@ from scalecurve.cli.price import price_options
 if TYPE_CHECKING:
     from scalecurve.checks.compare import Comparison
     from scalecurve.cli.price import PriceOverride
-
-
-@click.command("allreduce")
-@bundles_argument
-@output_option
-def allreduce(folders: tuple[Path, ...], output: str) -> None:
-    """Show the all-reduce microbenchmark by message size: latency, algbw and busbw with their range."""
-    from scalecurve.curves.allreduce import allreduce
-
-    bundles = open_all(folders)
-    table = allreduce(bundles).table()
-    show_or_end([table], output, doubts(bundles, included=True))
-
-
-@click.command("collectives")
-@bundles_argument
-@output_option
-def collectives(folders: tuple[Path, ...], output: str) -> None:
-    """Show the microbenchmark of collectives by message size: time, algbw and busbw with 95 % intervals."""
-    from scalecurve.curves.collectives import collectives
-
-    bundles = open_all(folders)
-    table = collectives(bundles).table()
-    show_or_end([table], output, doubts(bundles, included=True))
 
 
 @click.command("compare")
@@ -166,17 +142,3 @@ def diagnose(folders: tuple[Path, ...], output: str) -> None:
         click.echo(diagnosis.paragraphs(text_width()), nl=False)
     else:
         show([diagnosis.table()], output, warnings=first)
-
-
-@click.command("training")
-@bundles_argument
-@output_option
-def training(folders: tuple[Path, ...], output: str) -> None:
-    """Show the results of training to accuracy: accuracy, time to target, data, noise scale, quantization."""
-    from scalecurve.training_results import training
-    from scalecurve.training_results.tables import accuracy_table
-
-    bundles = open_all(folders)
-    results = training(bundles)
-    tables = list(results.tables()) or [accuracy_table(results.points)]
-    show_or_end(tables, output, doubts(bundles, included=True))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from scalecurve.bundle.problem import BundleError
+from scalecurve.cli.after_run import after_run
 from scalecurve.cli.bundles import doubts
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import (
@@ -143,14 +144,11 @@ def show_results(results: Sequence[RunResult], output: str) -> None:
 
 def show_result(result: RunResult, output: str) -> None:
     """Show the scaling table of what is recorded, each trial that did not succeed with its reason, and the folders."""
-    from scalecurve.bundle.measurement import measure
     from scalecurve.bundle.open import open_bundle
-    from scalecurve.curves.best_layout import best_layouts, layout_table
     from scalecurve.curves.compute import scaling
-    from scalecurve.curves.doubts import all_counted, first_lines
+    from scalecurve.curves.doubts import first_lines
     from scalecurve.curves.missing import missing_curves
     from scalecurve.curves.tables import excluded_table
-    from scalecurve.planning.search_words import search_in_words, search_table
 
     try:
         bundle = open_bundle(result.bundle)
@@ -162,9 +160,8 @@ def show_result(result: RunResult, output: str) -> None:
     warn([bundle])
     measured = scaling([bundle])
     excluded = excluded_table(measured)
-    competes = (lambda axis: True) if bundle.search else None
-    layouts = layout_table(best_layouts(all_counted(measure(bundle), measured), compared=competes))
-    more = [*([layouts] if layouts.rows else []), *([search_table(bundle.search)] if bundle.search else [])]
+    from_features = after_run()
+    more = [table for each in from_features for table in each.tables(bundle, measured)]
     show(
         [*_curves(bundle, measured, output), *more, *([excluded] if excluded.rows else ())],
         output,
@@ -172,7 +169,7 @@ def show_result(result: RunResult, output: str) -> None:
         first_lines(measured.named_points()),
     )
     if output == "table":
-        lines = ["", *(search_in_words(bundle.search) if bundle.search else ())]
+        lines = ["", *(line for each in from_features for line in each.lines(bundle))]
         cut = result.interrupted or result.out_of_time
         lines += [] if cut else map(str, missing_curves([bundle], measured, paths=True))
         lines += [result.status.message, f"records: {result.bundle}"]
@@ -183,12 +180,9 @@ def show_result(result: RunResult, output: str) -> None:
 
 def _curves(bundle: Bundle, measured: ScalingResult, output: str) -> list[Table]:
     """The scaling table; for people, of a program that trains nothing, its bandwidths instead."""
-    from scalecurve.curves.allreduce import allreduce
-    from scalecurve.curves.collectives import collectives
     from scalecurve.curves.tables import scaling_table
 
-    bandwidths = [allreduce([bundle]).table(), collectives([bundle]).table()]
-    timed = [table for table in bandwidths if table.rows]
+    timed = [table for each in after_run() for table in each.results(bundle)]
     trains = any(series.trains for series in measured.series)
     return [scaling_table(measured)] if trains or not timed or output not in ("table", "md") else timed
 

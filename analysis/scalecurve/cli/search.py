@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from scalecurve.cli.after_run import AfterRun
 from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import complain, fail
 
 if TYPE_CHECKING:
+    from scalecurve.bundle.open import Bundle
+    from scalecurve.curves.results import ScalingResult
     from scalecurve.planning.candidates import Candidates
     from scalecurve.render.table import Table
     from scalecurve_api.spec.experiment import ScalingExperiment
@@ -23,6 +26,23 @@ class RunExperiment(Protocol):
     """Runs an experiment into a bundle, with a live line."""
 
     def __call__(self, experiment: ScalingExperiment, source: str, bundle: Path, *, resume: bool) -> RunResult: ...
+
+
+class SearchRounds(AfterRun):
+    """The rounds of a search, as its bundle keeps them (entry point ``scalecurve.after_run``)."""
+
+    def tables(self, bundle: Bundle, measured: ScalingResult) -> Sequence[Table]:
+        from scalecurve.planning.search_words import search_table
+
+        return (search_table(bundle.search),) if bundle.search else ()
+
+    def lines(self, bundle: Bundle) -> Sequence[str]:
+        from scalecurve.planning.search_words import search_in_words
+
+        return tuple(search_in_words(bundle.search)) if bundle.search else ()
+
+
+SEARCH_ROUNDS = SearchRounds()
 
 
 def candidates_of(file: Path, overlays: Sequence[Path], device_gb: float | None) -> Candidates:

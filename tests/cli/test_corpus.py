@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import FunctionType
 
 import pytest
+from click.testing import CliRunner
 
+from scalecurve.cli import cli
+from scalecurve.cli import published as published_results
 from scalecurve.corpus.corpus_file import read_corpus, write_corpus
+from scalecurve_api.registry import Registry
 from tests.analysis.corpus.published import corpus, kind
 
 from .conftest import Desk
@@ -103,3 +108,21 @@ def test_a_corpus_of_one_s_own_grows_and_is_compared_with(desk: Desk, published:
     assert len(read_corpus(desk.folder / "own.corpus").points) == 10
     tree = desk.here("compare", SESSIONS, "--with", "own.corpus", "-o", "json", code=0).json
     assert {row["systems"] for row in tree["standing"]["rows"] if row["workers"] == 1} == {10}
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("compare", str(SESSIONS), "--with", "corpus"), "--with"),
+        (("gate", str(SESSIONS), "--expect", "corpus:p25"), "--expect corpus:p25"),
+    ],
+)
+def test_without_a_collection_what_needs_one_says_so(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], option: str
+):
+    monkeypatch.setattr(published_results, "PUBLISHED", Registry("scalecurve.no_results", "", FunctionType, {}))
+    ended = CliRunner().invoke(cli, words)
+    assert (ended.exit_code, ended.stderr) == (
+        3,
+        f"scalecurve: {option}: no collection of published results is installed\n",
+    )

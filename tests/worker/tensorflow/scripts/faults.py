@@ -83,7 +83,7 @@ def frozen() -> AbstractContextManager[Any]:
 
 def plain_strategy() -> AbstractContextManager[Any]:
     """One device where several were asked for."""
-    return mock.patch.dict(strategies.STRATEGIES, dict.fromkeys(strategies.STRATEGIES, strategies.one_device))
+    return mock.patch.object(strategies.STRATEGIES, "get", return_value=strategies.ReplicaMaker(strategies.one_device))
 
 
 def keras_optimizer() -> AbstractContextManager[Any]:

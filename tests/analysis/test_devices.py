@@ -2,12 +2,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.hardware.devices import HardwareError, devices, find_device, find_link, links, precision_of
+from scalecurve.hardware.devices import (
+    HardwareError,
+    device_name,
+    devices,
+    find_device,
+    find_link,
+    links,
+    precision_of,
+)
 from scalecurve_models.networks import shipped
 from scalecurve_models.paleo.parallel import predict_hybrid
 from scalecurve_models.paleo.scaling import Platform, predict_scaling, predict_step
 from scalecurve_models.paleo.terms import PaleoError, Variant
 from tests.models.paleo.paleo_rules_cases import K80, NETWORKS, ON, PLATFORMS
+
+DEVICE_NAMES = {
+    "NVIDIA H100-SXM5-80GB": "H100",
+    "NVIDIA H200-NVL-141GB": "H200_NVL",
+    "H100 NVL Tensor Core GPU (PCIe)": "H100_NVL",
+    "NVIDIA Blackwell GPU (GB200)": "GB200",
+    "NVIDIA Blackwell GPU (B200-SXM-180GB)": "B200",
+    "NVIDIA A100 - PCIe - 80 GB": "A100_PCIE",
+    "AMD Instinct MI325X 256GB HBM3E DLC": "MI325X",
+    "TPU-v5p": "TPU_V5P",
+    "AMD Radeon RX 7900 XTX": "RX_7900_XTX",
+    "NVIDIA RTX A5000": "RTX_A5000",
+    "Intel(R) Gaudi(R) 2 AI Accelerator": "GAUDI_2",
+    "NVIDIA GeForce RTX 4090": "RTX_4090",
+    "A new\x1bdevice": "A_NEW_DEVICE",
+    "": "unknown",
+}
+"""What submitters call a device → its name."""
 
 
 @given(NETWORKS, PLATFORMS, st.integers(1, 2000))
@@ -126,3 +152,8 @@ def test_a_small_b_is_bits_and_a_large_one_bytes():
     for neither in ("25GBPS", "-1gbps", "25"):
         with pytest.raises(HardwareError, match="is unknown"):
             find_link(neither)
+
+
+@pytest.mark.parametrize("stated", DEVICE_NAMES)
+def test_a_device_has_one_name_whatever_it_is_called(stated: str):
+    assert device_name(stated) == DEVICE_NAMES[stated]

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalecurve.corpus.copies import without_copies
-from scalecurve.corpus.device_names import device_name
 from scalecurve.corpus.schema import TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun
+from scalecurve.hardware.devices import device_name
 from scalecurve_api.text import count
 from tools.corpus.imported import Imported
 from tools.corpus.published_page import page_tables, published_pages, stated_numbers

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from scalecurve.corpus.copies import without_copies
-from scalecurve.corpus.device_names import device_name
 from scalecurve.corpus.schema import (
     SAMPLES,
     Corpus,
@@ -18,6 +17,7 @@ from scalecurve.corpus.schema import (
     PublishedRun,
     PublishedSource,
 )
+from scalecurve.hardware.devices import device_name
 from tools.corpus.imported import Imported
 from tools.corpus.mlperf_run import LoggedRun, read_log
 from tools.corpus.mlperf_units import Rate, rate_of

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from scalecurve.corpus.copies import without_copies
-from scalecurve.corpus.device_names import device_name
 from scalecurve.corpus.schema import TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun
-from scalecurve.hardware.devices import devices
+from scalecurve.hardware.devices import device_name, devices
 from tools.corpus.imported import Imported
 from tools.corpus.published_page import PageTable, PublishedPage, number_in, page_tables, published_pages
 

@@ -12,9 +12,9 @@ from functools import cache
 from statistics import median
 
 from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries
-from scalecurve.corpus.device_names import device_name
 from scalecurve.corpus.schema import SAMPLES, TOKENS, Corpus, PublishedPoint
 from scalecurve.curves.results import ScalingResult
+from scalecurve.hardware.devices import device_name
 from scalecurve.hardware.names import folded
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput

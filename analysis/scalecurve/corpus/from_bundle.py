@@ -5,9 +5,9 @@ from __future__ import annotations
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle
 from scalecurve.corpus.comparable import OwnPoint, own_points
-from scalecurve.corpus.device_names import device_name
 from scalecurve.corpus.schema import SAMPLES, TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
 from scalecurve.curves.compute import believable, scaling
+from scalecurve.hardware.devices import device_name
 from scalecurve_api.record.trial_record import TrialRecord
 
 

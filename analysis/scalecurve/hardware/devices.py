@@ -1,4 +1,4 @@
-"""Devices and links for predictions: data files with dates and sources, checked when they are read."""
+"""Devices and links: data files with dates and sources, checked when they are read, and the names of devices."""
 
 import math
 import re
@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Literal, cast, get_args
 
 from scalecurve.hardware.entries import EntryError, Month, Positive, SourcedEntry, find_entry, shipped_entries
+from scalecurve.hardware.names import known_as
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 HardwareError = EntryError  # a device, link or precision that is not known, or a file that describes none: one line
@@ -14,6 +15,30 @@ HardwareError = EntryError  # a device, link or precision that is not known, or 
 # A small b is bits and a large one bytes; GBPS could be either, and is refused.
 _RATE = re.compile(
     r"(?P<number>[0-9.]+(?:[eE][+-]?[0-9]+)?) ?(?:(?P<bits>[gG]b(?:ps|/s|it/s))|(?P<bytes>[gG]B(?:ps|/s)))"
+)
+
+# By what a system's description calls it, the first that matches: a board of another form factor is another device.
+_DEVICE_NAMES = (
+    (r"GB300", "GB300"),
+    (r"GB200", "GB200"),
+    (r"B300", "B300"),
+    (r"B200", "B200"),
+    (r"GH200", "GH200"),
+    (r"H200.*NVL", "H200_NVL"),
+    (r"H200", "H200"),
+    (r"H100.*NVL", "H100_NVL"),
+    (r"H100.*PCI-?E", "H100_PCIE"),
+    (r"H100", "H100"),
+    (r"A100.*PCI-?E", "A100_PCIE"),
+    (r"A100.*40 ?GB", "A100_40GB"),
+    (r"A100", "A100"),
+    (r"L40S", "L40S"),
+    (r"A5000", "RTX_A5000"),
+    (r"RTX (\d{4})", r"RTX_\1"),
+    (r"RX (\d{4}) ?(XTX?)?", r"RX_\1_\2"),
+    (r"MI(\d{3}[AX]?)", r"MI\1"),
+    (r"TPU[ -]?(\w+)", r"TPU_\1"),
+    (r"Gaudi\D{0,5}(\d)", r"GAUDI_\1"),
 )
 
 
@@ -83,3 +108,20 @@ def precision_of(name: str) -> Precision:
     if name in get_args(Precision):
         return cast(Precision, name)
     raise HardwareError(f"unknown precision {name!r}; expected one of {', '.join(get_args(Precision))}")
+
+
+def device_name(stated: str) -> str:
+    """Find the canonical name of a device.
+
+    Args:
+        stated: What a submitter calls it, such as ``NVIDIA H200-SXM5-141GB``.
+
+    Returns:
+        A key of the shipped devices where there is one, else a name of that form; ``unknown`` for an empty text.
+    """
+    text = " ".join(stated.split())
+    for pattern, name in _DEVICE_NAMES:
+        if match := re.search(rf"(?<![A-Za-z0-9]){pattern}", text, re.IGNORECASE):
+            canonical = match.expand(name).rstrip("_").upper()
+            return known_as(canonical, devices()) or canonical
+    return re.sub(r"[^A-Z0-9]+", "_", text.upper()).strip("_")[:60] or "unknown"

@@ -6,7 +6,7 @@ from typing import Any
 
 from scalecurve.bundle.measurement import steps_of
 from scalecurve.bundle.open import Bundle
-from scalecurve.corpus.device_names import device_name as canonical_name
+from scalecurve.hardware.devices import device_name as canonical_name
 from scalecurve.hardware.devices import devices
 from scalecurve.hardware.names import known_as
 from scalecurve_api.record.rank import WindowKind

@@ -12,12 +12,10 @@ from scalecurve.statistics.comparison import Change, Pair, changes
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.intervals import ratio, throughput
 from scalecurve_api.model import canonical_json
-from scalecurve_api.programs.parallelism import Dimension
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import count, few
 
 PREFIX = "parallelism."
-_DEGREES = {PREFIX + dimension.value for dimension in Dimension}
 NOTES = (
     "Best = highest throughput of the layouts of one worker count, which train on equal batches. Its lead is over the "
     "runner-up; the verdict holds it against every other layout, with p values after Holm, of trials run by turns.",
@@ -63,7 +61,7 @@ class BestLayout:
 
     @property
     def layout(self) -> str:
-        return layout_of(self.point)
+        return self.point.axes_in_words
 
     @property
     def rivals(self) -> int:
@@ -72,12 +70,12 @@ class BestLayout:
     @property
     def tied(self) -> tuple[str, ...]:
         """Rivals that noise does not tell from the best."""
-        return tuple(layout_of(member.point) for member in self.members if member.standing is Standing.tied)
+        return tuple(member.point.axes_in_words for member in self.members if member.standing is Standing.tied)
 
     @property
     def undecided(self) -> tuple[str, ...]:
         """Rivals that too few repetitions leave open."""
-        return tuple(layout_of(member.point) for member in self.members if member.standing is Standing.undecided)
+        return tuple(member.point.axes_in_words for member in self.members if member.standing is Standing.undecided)
 
     @property
     def verdict(self) -> str:
@@ -140,15 +138,6 @@ def best_in_words(results: Sequence[BestLayout]) -> Iterator[str]:
         yield f"{at}: {result.layout} is best, {lead}; {result.verdict}"
 
 
-def layout_of(point: Point) -> str:
-    """A layout in words: its degrees above 1, and what else of it varies."""
-    degrees = (
-        [point.parallelism.spelled if point.parallelism.workers > 1 else "one worker"] if point.parallelism else []
-    )
-    named = point.axes.items() if not degrees else ((n, v) for n, v in point.axes.items() if n not in _DEGREES)
-    return " ".join([*degrees, *(f"{name.removeprefix(PREFIX)}={spelled(value)}" for name, value in named)])
-
-
 def _best(bundle: str, members: Sequence[MeasuredPoint], competes: Compared, level: float) -> BestLayout:
     ranked = sorted(members, key=lambda member: -throughput(member.samples, level).value)
     best, rivals = ranked[0], ranked[1:]
@@ -168,7 +157,7 @@ def _best(bundle: str, members: Sequence[MeasuredPoint], competes: Compared, lev
         members=(itself, *others),
         throughput=throughput(best.samples, level, best.noise),
         over_replicas=less_one(ratio(best.samples, replicas.samples, level)) if replicas and over else None,
-        runner_up=layout_of(rivals[0].point),
+        runner_up=rivals[0].point.axes_in_words,
         lead=less_one(ratio(best.samples, rivals[0].samples, level)),
         p_value=_largest(judged),
     )

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scalecurve.curves.best_layout import PREFIX, layout_of
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import resolve
 from scalecurve_api.planning.plan import expand_points
@@ -56,7 +55,7 @@ def sift(experiment: ScalingExperiment, device_gb: float | None) -> Candidates:
     for point in expand_points(experiment.spec):
         refusal = _refusal(experiment, point, device_gb)
         if refusal is None and (twin := first.setdefault(_meaning(experiment, point), point)) is not point:
-            refusal = Refusal(point, RefusalGround.same, f"runs as {layout_of(twin)} does")
+            refusal = Refusal(point, RefusalGround.same, f"runs as {twin.axes_in_words} does")
         if refusal is None:
             points.append(point)
         else:
@@ -112,7 +111,7 @@ def _meaning(experiment: ScalingExperiment, point: Point) -> str:
         "schedule": workload.layout.schedule.value if piped else None,
         "microBatches": degrees.micro_batches if piped else None,
     }
-    axes = {name: value for name, value in point.axes.items() if not name.startswith(PREFIX)}
+    axes = {name: value for name, value in point.axes.items() if not name.startswith("parallelism.")}
     return canonical_json([point.mode.value, point.workers, point.layout, axes, layout])
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.bundle.search_file import SEARCH_FILE, DroppedPoint, RefusedPoint, SearchRecord, SearchRung
-from scalecurve.curves.best_layout import layout_of
 from scalecurve.planning.candidates import Candidates, grouped, key_of, without
 from scalecurve.planning.halving import Rung, entrants, of_rung, passed, rungs
 from scalecurve.planning.plan import seconds_in
@@ -91,7 +90,7 @@ class Search:
                 RefusedPoint(
                     mode=each.point.mode.value,
                     workers=each.point.workers,
-                    layout=layout_of(each.point),
+                    layout=each.point.axes_in_words,
                     ground=each.ground.value,
                     why=each.why,
                 )
@@ -152,7 +151,7 @@ def _dropped(point: Point, measured: MeasuredPoint | None, best: float) -> Dropp
     trial = next(iter(measured.trials), None) if measured is not None else None
     why = trial.record.message if share is None and trial is not None and trial.record is not None else ""
     return DroppedPoint(
-        mode=point.mode.value, workers=point.workers, layout=layout_of(point), of_best=share, why=why[:500]
+        mode=point.mode.value, workers=point.workers, layout=point.axes_in_words, of_best=share, why=why[:500]
     )
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from scalecurve.curves.best_layout import layout_of
 from scalecurve.planning.candidates import Candidates, grouped
 from scalecurve.planning.halving import FINALISTS, quota, rungs
 from scalecurve.render.table import Column, Table, table_of
@@ -65,7 +64,7 @@ def refusal_table(candidates: Candidates) -> Table:
         (
             (Column("mode", "Mode"), lambda each: each.point.mode.value),
             (Column("workers", "Workers", "count"), lambda each: each.point.workers),
-            (Column("layout", "Layout"), lambda each: layout_of(each.point)),
+            (Column("layout", "Layout"), lambda each: each.point.axes_in_words),
             (Column("ground", "Ground"), lambda each: each.ground.value),
             (Column("why", "Why"), lambda each: each.why),
         ),

@@ -5,9 +5,9 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, SerializeAsAny, model_validator
 
-from scalecurve_api.model import Model, SafeName
+from scalecurve_api.model import Model, SafeName, canonical_json
 from scalecurve_api.programs.old_records import without_foreign_fields
-from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.programs.parallelism import Degrees, Dimension
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import AxisValue, Cost, Expected, Metadata, Name, Resources
 from scalecurve_api.spec.job_kinds import Runner
@@ -15,6 +15,8 @@ from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.scaling import Mode
 
 W = TypeVar("W", bound=Workload)
+_LAYOUT = "parallelism."
+_DEGREES = {_LAYOUT + dimension.value for dimension in Dimension}
 
 
 class TrialPhase(StrEnum):
@@ -141,6 +143,14 @@ class Point(Model):
     @property
     def layout(self) -> str:
         return f"{self.nodes}x{self.workers_per_node}"
+
+    @property
+    def axes_in_words(self) -> str:
+        """Its degrees of parallelism above 1, and the values of its other axes as in YAML."""
+        degrees = [self.parallelism.spelled] if self.parallelism else []
+        named = {name: value for name, value in self.axes.items() if not degrees or name not in _DEGREES}
+        values = {name: value if isinstance(value, str) else canonical_json(value) for name, value in named.items()}
+        return " ".join([*degrees, *(f"{name.removeprefix(_LAYOUT)}={value}" for name, value in values.items())])
 
 
 class TrialSpec(Model):

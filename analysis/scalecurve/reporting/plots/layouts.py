@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 
 from scalecurve.curves.along_axes import spelled
-from scalecurve.curves.best_layout import PREFIX, BestLayout, Member, Standing, layout_of
+from scalecurve.curves.best_layout import PREFIX, BestLayout, Member, Standing
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style
 from scalecurve.reporting.features.layouts import layout_results
@@ -74,5 +74,5 @@ def _mark(sheet: Sheet, panel: Axes, place: int, member: Member) -> None:
         panel,
         place,
         share.value,
-        f"{layout_of(member.point)}: {formatting.percent(share.value)}, {member.standing.value}",
+        f"{member.point.axes_in_words}: {formatting.percent(share.value)}, {member.standing.value}",
     )

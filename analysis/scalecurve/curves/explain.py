@@ -1,19 +1,24 @@
-"""Why a curve bends: the lost efficiency of every point as terms that add up to it, and what the largest is worth."""
+"""Why a curve bends: the lost efficiency of every point as terms that add up to it, and what the largest is worth.
+
+A feature adds causes of its own by an entry point in the group ``scalecurve.causes``: a function of bundles and a level
+that returns a ``FurtherCauses``.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.anatomy import HOST, IMBALANCE, OPTIMIZER, SERVER, TRANSFER
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.losses import COMMUNICATION, COMPUTE, INPUT, KEPT, UNKNOWN, StepShares, Term, losses_along
 from scalecurve.curves.missing import missing_curves
-from scalecurve.curves.pipelines import PipelineResult, pipeline_table, pipelines, uneven_stages
 from scalecurve.curves.terms import ParallelEfficiency
 from scalecurve.curves.traces import TracedPoint, trace_tables, traced_points
 from scalecurve.render import formatting
 from scalecurve.render.notebook import SeveralTables
 from scalecurve.render.table import Column, Table, experiment_column, table_of
+from scalecurve_api.registry import Registry
 from scalecurve_api.spec.experiment import AxisValue, ScalingExperiment
 from scalecurve_api.text import count
 from scalecurve_api.validation.document import write_documents
@@ -59,25 +64,34 @@ TESTS: Mapping[str, Mapping[str, tuple[AxisValue, ...]]] = {
     COMPUTE: {"options.compile": (False, True)},
 }
 """Axes that test a cause, the first that the program has."""
+_OF_FEATURES: Registry[FunctionType] = Registry("scalecurve.causes", "causes", FunctionType, {})
+
+
+@dataclass(frozen=True)
+class FurtherCauses:
+    """What a feature shows of why curves bend, beside the terms of a step."""
+
+    tables: tuple[Table, ...] = ()
+    advice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Explanation(SeveralTables):
-    """The bars of every point beyond the baseline, by bundle; the pipelines and traces of all points."""
+    """The bars of every point beyond the baseline, by bundle; what features add, and the traces of all points."""
 
     bars: tuple[tuple[str, StepShares], ...]
-    pipelines: tuple[PipelineResult, ...] = ()
+    further: tuple[FurtherCauses, ...] = ()
     traced: tuple[TracedPoint, ...] = ()
     missing: tuple[str, ...] = ()
     """Why curves or points of them are not there."""
 
     def tables(self) -> list[Table]:
-        """The terms, POP's factors where ranks' own work is known, the bubbles of pipelines, and traced steps."""
+        """The terms, POP's factors where ranks' own work is known, those of features, and traced steps."""
         factors = [(bundle, bar) for bundle, bar in self.bars if bar.pop is not None]
         return [
             self.table(),
             *([_factors(factors)] if factors else []),
-            *([pipeline_table(self.pipelines)] if self.pipelines else []),
+            *(table for each in self.further for table in each.tables),
             *trace_tables(self.traced),
         ]
 
@@ -120,7 +134,7 @@ class Explanation(SeveralTables):
                 continue
             worth = f"at most {formatting.percent(largest.share)} of a step, of {formatting.percent(lost)} lost"
             yield f"{name} at {count(bar.workers, 'worker')}: {largest.label} is worth {worth}: {ADVICE[largest.kind]}"
-        yield from uneven_stages(self.pipelines)
+        yield from (line for each in self.further for line in each.advice)
 
 
 def _evidence(bar: StepShares, term: Term) -> str:
@@ -166,7 +180,8 @@ def explain(bundles: Sequence[Bundle], level: float = 0.95) -> Explanation:
     missing = tuple(map(str, missing_curves(bundles, result, paths=True)))
     if not missing and not result.curves().compared:
         missing = ("No training has two worker counts: nothing to compare.",)
-    return Explanation(bars, pipelines(bundles, level), traced_points(bundles), missing)
+    further = tuple(causes(bundles, level) for causes in _OF_FEATURES.loadable().values())
+    return Explanation(bars, further, traced_points(bundles), missing)
 
 
 def experiment_that_tests(explanation: Explanation, experiment: ScalingExperiment) -> ScalingExperiment | None:

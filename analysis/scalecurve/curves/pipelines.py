@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
+from scalecurve.curves.explain import FurtherCauses
 from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate
@@ -90,6 +91,12 @@ def uneven_stages(results: Sequence[PipelineResult]) -> Iterator[str]:
             f"{result.point.series} at {count(result.point.workers, 'worker')}: uneven stages cost {share} of a step: "
             f"{place} computes {result.above:.2f} times the mean; move layers away from it"
         )
+
+
+def causes(bundles: Sequence[Bundle], level: float) -> FurtherCauses:
+    """Say what pipelines cost, for ``explain`` (entry point ``scalecurve.causes``)."""
+    results = pipelines(bundles, level)
+    return FurtherCauses((pipeline_table(results),) if results else (), tuple(uneven_stages(results)))
 
 
 def _result(label: str, members: Sequence[tuple[Point, PipelineTimes]], level: float) -> PipelineResult:

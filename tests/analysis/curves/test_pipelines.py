@@ -1,6 +1,7 @@
 """The bubble of pipelines: the formula, what uneven stages add, and who is slow."""
 
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 from click.testing import CliRunner
@@ -10,9 +11,11 @@ from pydantic import ValidationError
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.cli import cli
+from scalecurve.curves import explain
 from scalecurve.curves.pipelines import pipeline_table, pipelines
 from scalecurve_api.record.layout_facts import PipelineTimes
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.registry import Registry
 from tests.analysis.synthetic import experiment, write_bundle
 from tests.api.rank_records import with_facts
 
@@ -83,6 +86,15 @@ def test_without_a_pipeline_there_is_no_table(tmp_path: Path) -> None:
     folder = write_bundle(tmp_path / "b", FORM, tables=False)
     assert pipelines([open_bundle(folder)]) == ()
     assert "Pipelines" not in CliRunner().invoke(cli, ["explain", str(folder)]).output
+
+
+def test_without_the_feature_explain_has_the_terms_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = [open_bundle(bundle(tmp_path / "b", [0.1, 0.1, 0.2, 0.1], 0.5))]
+    assert [table.name for table in explain.explain(opened).tables()] == ["explain", "pipelines"]
+    monkeypatch.setattr(explain, "_OF_FEATURES", Registry("scalecurve.no_causes", "", FunctionType, {}))
+    alone = explain.explain(opened)
+    assert [table.name for table in alone.tables()] == ["explain"]
+    assert not [line for line in alone.advice() if "uneven stages" in line]
 
 
 @pytest.mark.parametrize("wrong", [{"own_s": []}, {"own_s": [-1.0]}, {"micro_batches": 0}, {"bubble": 2.0}])

@@ -7,10 +7,12 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar, cast
 
+from scalecurve.bundle.companions import BundleFile, Companions, read_companions
 from scalecurve.bundle.consistency import MOST_TABLE_BYTES, Judged, judge_again
 from scalecurve.bundle.differences import Difference, added_later, differences_in, spelled_out
 from scalecurve.bundle.files import BundleFiles, FolderFiles
@@ -25,7 +27,6 @@ from scalecurve.bundle.record_file import (
     parse_experiment,
     parse_record,
 )
-from scalecurve.bundle.search_file import SEARCH_FILE, SearchRecord, read_search
 from scalecurve.bundle.trial import TRIALS_FOLDER, Trial
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import AxisError
@@ -43,6 +44,7 @@ CONSISTENCY = "consistency"
 _STEPS_UNREAD = (CONSISTENCY, None)
 
 Run = tuple[str, int, int, str, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Bundle:
     problems: tuple[UnusableFile, ...]
     claims: tuple[Claim, ...] = ()
     ledger: Ledger | None = None
-    search: SearchRecord | None = None
+    companions: Companions = field(default_factory=dict)
     price: Cost | None = None  # in the place of the experiment's, of this bundle alone
 
     @property
@@ -69,6 +71,15 @@ class Bundle:
         """What in the bundle cannot be true, or could not be checked."""
         told = (claim for claim in self.claims if claim.holds is False or (claim.what, claim.holds) == _STEPS_UNREAD)
         return tuple(f"{claim.what}: {claim.detail}" for claim in told)
+
+    @property
+    def selected(self) -> bool:
+        """Whether its points were chosen from more candidates."""
+        return any(file.selects for file in self.companions)
+
+    def companion(self, file: BundleFile[T]) -> T | None:
+        """What a feature's file says; None where the bundle has none that can be used."""
+        return cast("T | None", self.companions.get(file))
 
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
@@ -124,18 +135,9 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
     ledger, claims = history(files, experiment, stored)
     again, consistency = _judged_again(trials, files)
     problems += [_unusable(trial, why) for trial, why in again.unusable]
-    search = _search(files, problems)
-    return Bundle(
-        *(name, root, experiment, plan, again.trials, tuple(sorted(problems))), (*claims, consistency), ledger, search
-    )
-
-
-def _search(files: BundleFiles, problems: list[UnusableFile]) -> SearchRecord | None:
-    try:
-        return read_search(files)
-    except FileError as error:
-        problems.append(UnusableFile(SEARCH_FILE, str(error)))
-        return None
+    companions = read_companions(files, problems)
+    told = (*claims, consistency)
+    return Bundle(name, root, experiment, plan, again.trials, tuple(sorted(problems)), told, ledger, companions)
 
 
 def _judged_again(trials: Sequence[Trial], files: BundleFiles) -> tuple[Judged, Claim]:

@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from scalecurve.bundle.companions import companion_files
 from scalecurve.bundle.open import files_of
 from scalecurve.bundle.packed import CHUNK, SUMS_FILE, PackedFiles, is_packed, is_safe
 from scalecurve.bundle.problem import BundleError, FileError
 from scalecurve.bundle.record_file import EXPERIMENT_FILE, RECORD_FILE
-from scalecurve.bundle.search_file import SEARCH_FILE
 from scalecurve.bundle.trial import TRIALS_FOLDER
 from scalecurve_api.files import atomic_file
 from scalecurve_api.record.ledger import LEDGER_FILE, PREDICTIONS_FOLDER
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in total
-_FILES = (EXPERIMENT_FILE, LEDGER_FILE, SEARCH_FILE)
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 _REGULAR_FILE = 0o100644
 
@@ -135,7 +134,8 @@ def _names(root: Path) -> Iterator[str]:
         if folder.is_symlink():
             raise BundleError(f"{folder}: not a folder, but a link, which a packed bundle cannot hold")
     folders = [path for name in (PREDICTIONS_FOLDER, TRIALS_FOLDER) for path in sorted((root / name).rglob("*"))]
-    for path in [*(root / name for name in _FILES), *folders]:
+    single = dict.fromkeys([EXPERIMENT_FILE, LEDGER_FILE, *(file.name for file in companion_files())])
+    for path in [*(root / name for name in single), *folders]:
         name = path.relative_to(root)
         if any(part.startswith(".") for part in name.parts) or (path.is_dir() and not path.is_symlink()):
             continue

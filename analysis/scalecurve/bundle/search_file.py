@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from pydantic import Field, ValidationError
 
-from scalecurve.bundle.files import BundleFiles
+from scalecurve.bundle.companions import BundleFile
 from scalecurve.bundle.problem import FileError
 from scalecurve_api.model import Int64, Model, Text
 from scalecurve_api.text import count
@@ -70,15 +70,16 @@ class SearchRecord(Model):
         return self.worker_hours / self.grid_worker_hours if self.grid_worker_hours > 0 else None
 
 
-def read_search(files: BundleFiles) -> SearchRecord | None:
-    """The search of a bundle; None where there was none.
+def parse_search(data: bytes) -> SearchRecord:
+    """Parse a search record.
 
     Raises:
-        FileError: the file is there and cannot be read as one.
+        FileError: it is none.
     """
-    if not files.size(SEARCH_FILE):
-        return None
     try:
-        return SearchRecord.model_validate_json(files.read(SEARCH_FILE, MAX_SEARCH_BYTES))
+        return SearchRecord.model_validate_json(data)
     except ValidationError as error:
         raise FileError(f"not a search record: {count(error.error_count(), 'error')}") from error
+
+
+SEARCH = BundleFile(SEARCH_FILE, MAX_SEARCH_BYTES, parse_search, selects=True)

@@ -21,7 +21,7 @@ class BestLayouts(AfterRun):
         from scalecurve.curves.best_layout import best_layouts, layout_table
         from scalecurve.curves.doubts import all_counted
 
-        competes = (lambda axis: True) if bundle.search else None
+        competes = (lambda axis: True) if bundle.selected else None
         table = layout_table(best_layouts(all_counted(measure(bundle), measured), compared=competes))
         return (table,) if table.rows else ()
 

@@ -9,7 +9,7 @@ import click
 
 from scalecurve.cli.bundles import open_all
 from scalecurve.cli.output import Real, device_memory_gb, load_experiment, output_option, overlay_option, show
-from scalecurve.cli.search import candidates_of, planned_search
+from scalecurve.cli.selection import selector
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
@@ -64,7 +64,8 @@ def command(
     from scalecurve.planning.plan import plan
 
     if search:
-        show(planned_search(candidates_of(file, overlays, device_memory_gb(device))), output)
+        candidates = selector().candidates(file, overlays, device_memory_gb(device))
+        show(selector().planned(candidates), output)
         return
     experiment, _ = load_experiment(file, overlays)
     bundles = open_all([earlier]) if earlier else ()

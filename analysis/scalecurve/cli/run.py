@@ -22,7 +22,7 @@ from scalecurve.cli.output import (
 )
 from scalecurve.cli.run_jobs import RunOptions, run_experiment, run_jobs, show_plan, show_result, show_results
 from scalecurve.cli.run_script import or_script
-from scalecurve.cli.search import RunExperiment, candidates_of, run_search
+from scalecurve.cli.selection import RunExperiment, selector
 from scalecurve.cli.usage import RunVerb
 
 if TYPE_CHECKING:
@@ -156,9 +156,9 @@ def _search(
     file: Path, overlays: Sequence[Path], bundle: Path | None, resume: bool, run: RunExperiment, output: str
 ) -> NoReturn:
     """Search, show what the finalists came to, and exit."""
-    candidates = candidates_of(file, overlays, None)
+    candidates = selector().candidates(file, overlays, None)
     folder = bundle or Path("results") / candidates.experiment.metadata.name
-    result = run_search(candidates, folder, resume, run)
+    result = selector().run(candidates, folder, resume, run)
     if result.bundle == folder.absolute() and result.status.phase.final:
         show_result(result, output)
     if result.interrupted:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
 from scalecurve.cli.after_run import AfterRun
 from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import complain, fail
+from scalecurve.cli.selection import RunExperiment, Selector
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
@@ -22,78 +23,77 @@ if TYPE_CHECKING:
     from scalecurve_local import RunResult
 
 
-class RunExperiment(Protocol):
-    """Runs an experiment into a bundle, with a live line."""
-
-    def __call__(self, experiment: ScalingExperiment, source: str, bundle: Path, *, resume: bool) -> RunResult: ...
-
-
 class SearchRounds(AfterRun):
     """The rounds of a search, as its bundle keeps them (entry point ``scalecurve.after_run``)."""
 
     def tables(self, bundle: Bundle, measured: ScalingResult) -> Sequence[Table]:
+        from scalecurve.bundle.search_file import SEARCH
         from scalecurve.planning.search_words import search_table
 
-        return (search_table(bundle.search),) if bundle.search else ()
+        record = bundle.companion(SEARCH)
+        return (search_table(record),) if record else ()
 
     def lines(self, bundle: Bundle) -> Sequence[str]:
+        from scalecurve.bundle.search_file import SEARCH
         from scalecurve.planning.search_words import search_in_words
 
-        return tuple(search_in_words(bundle.search)) if bundle.search else ()
+        record = bundle.companion(SEARCH)
+        return tuple(search_in_words(record)) if record else ()
 
 
 SEARCH_ROUNDS = SearchRounds()
 
 
-def candidates_of(file: Path, overlays: Sequence[Path], device_gb: float | None) -> Candidates:
-    """The points of a file's experiment that can run; where none can, its problems are printed and the process ends."""
-    from scalecurve.checks.validation import validate, well_formed
-    from scalecurve.planning.candidates import sift
-    from scalecurve_api.validation.rules import check
+class SuccessiveHalving(Selector):
+    """Rungs of short trials of all that can run (entry point ``scalecurve.selectors``)."""
 
-    (checked,) = validate([file], overlays)
-    valid = checked.experiments[0] if len(checked.experiments) == 1 and not checked.problems else None
-    experiment = valid or well_formed(file, overlays)
-    problems = list(checked.problems)
-    if experiment is not None:
-        candidates = sift(experiment, device_gb)
-        problems = problems if not candidates.points and problems else check(candidates.experiment)
+    def candidates(self, file: Path, overlays: Sequence[Path], device_gb: float | None) -> Candidates:
+        from scalecurve.checks.validation import validate, well_formed
+        from scalecurve.planning.candidates import sift
+        from scalecurve_api.validation.rules import check
+
+        (checked,) = validate([file], overlays)
+        valid = checked.experiments[0] if len(checked.experiments) == 1 and not checked.problems else None
+        experiment = valid or well_formed(file, overlays)
+        problems = list(checked.problems)
+        if experiment is not None:
+            candidates = sift(experiment, device_gb)
+            problems = problems if not candidates.points and problems else check(candidates.experiment)
+            if not problems:
+                for warning in checked.warnings:
+                    complain(str(warning))
+                return candidates
+        for problem in problems:
+            click.echo(str(problem), err=True)
         if not problems:
-            for warning in checked.warnings:
-                complain(str(warning))
-            return candidates
-    for problem in problems:
-        click.echo(str(problem), err=True)
-    if not problems:
-        fail(f"{file}: holds {len(checked.experiments)} experiments; expected one", EXIT_INPUT)
-    sys.exit(EXIT_INPUT)
+            fail(f"{file}: holds {len(checked.experiments)} experiments; expected one", EXIT_INPUT)
+        sys.exit(EXIT_INPUT)
+
+    def run(self, candidates: Candidates, bundle: Path, resume: bool, run: RunExperiment) -> RunResult:
+        from scalecurve.planning.search import NothingMeasured, Search
+        from scalecurve_api.validation.document import write_documents
+
+        last: list[RunResult] = []
+
+        def to_the_end(experiment: ScalingExperiment, folder: Path) -> bool:
+            begun = resume and folder.exists()
+            last.append(run(experiment, write_documents([experiment.wire()]), folder, resume=begun))
+            return last[-1].status.phase.final and not last[-1].interrupted
+
+        search = Search(candidates, bundle, to_the_end)
+        try:
+            finalists = search.finalists()
+        except NothingMeasured as error:
+            fail(str(error), EXIT_FAILED)
+        if finalists is not None and to_the_end(search.final(finalists), bundle):
+            search.record()
+        return last[-1]
+
+    def planned(self, candidates: Candidates) -> list[Table]:
+        from scalecurve.planning.search_plan import refusal_table, round_table
+
+        refused = refusal_table(candidates)
+        return [round_table(candidates), *([refused] if refused.rows else [])]
 
 
-def run_search(candidates: Candidates, bundle: Path, resume: bool, run: RunExperiment) -> RunResult:
-    """Run the rungs, then the finalists into ``bundle``; the result of what ran last."""
-    from scalecurve.planning.search import NothingMeasured, Search
-    from scalecurve_api.validation.document import write_documents
-
-    last: list[RunResult] = []
-
-    def to_the_end(experiment: ScalingExperiment, folder: Path) -> bool:
-        begun = resume and folder.exists()
-        last.append(run(experiment, write_documents([experiment.wire()]), folder, resume=begun))
-        return last[-1].status.phase.final and not last[-1].interrupted
-
-    search = Search(candidates, bundle, to_the_end)
-    try:
-        finalists = search.finalists()
-    except NothingMeasured as error:
-        fail(str(error), EXIT_FAILED)
-    if finalists is not None and to_the_end(search.final(finalists), bundle):
-        search.record()
-    return last[-1]
-
-
-def planned_search(candidates: Candidates) -> list[Table]:
-    """What would be dropped before a trial, and the rounds of trials."""
-    from scalecurve.planning.search_plan import refusal_table, round_table
-
-    refused = refusal_table(candidates)
-    return [round_table(candidates), *([refused] if refused.rows else [])]
+SUCCESSIVE_HALVING = SuccessiveHalving()

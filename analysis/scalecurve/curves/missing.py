@@ -101,7 +101,7 @@ def nothing_valid(bundle: Bundle) -> str:
 def _of_bundle(bundle: Bundle, result: ScalingResult, paths: bool) -> MissingCurve | None:
     series = [each for each in result.series if each.bundle == bundle.label]
     absent = [p for each in series for p in each.points if not p.measured and not p.counts.full]
-    if not absent or bundle.search is not None:
+    if not absent or bundle.selected:
         return None
     planned = any(len({p.workers for p in each.points}) > 1 for each in series)
     curves = any(len({p.workers for p in each.measured}) > 1 for each in series)

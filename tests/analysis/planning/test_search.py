@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.bundle.pack import pack
+from scalecurve.bundle.search_file import SEARCH
 from scalecurve.cli import cli
 from scalecurve.cli.plan import command as plan
 from scalecurve.planning.candidates import sift
@@ -67,7 +68,7 @@ def test_the_search_ends_with_the_best_and_says_what_it_saved(tmp_path: Path) ->
     assert record.cost_share is not None
     assert 0 < record.cost_share < 1
     opened = open_bundle(searched.bundle)
-    assert opened.search == record
+    assert opened.companion(SEARCH) == record
     assert not opened.problems
     words = " ".join(search_in_words(record))
     assert "the full grid takes 48 trials" in words
@@ -83,7 +84,8 @@ def test_the_record_travels_with_the_bundle_and_stands_in_the_report(tmp_path: P
     record = searched.record()
     packed = tmp_path / "b.zip"
     pack(searched.bundle, packed)
-    assert open_bundle(packed).search == record
+    assert open_bundle(packed).companion(SEARCH) == record
+    assert open_bundle(packed).selected
     done = CliRunner().invoke(cli, ["report", str(packed), "--format", "md", "--out", str(tmp_path / "r")])
     assert done.exit_code == 0, done.output
     text = next((tmp_path / "r").rglob("report.md")).read_text()
@@ -95,7 +97,7 @@ def test_a_damaged_record_is_a_problem_and_no_number(tmp_path: Path) -> None:
     folder = write_bundle(tmp_path / "b", FORM, TRUTH, tables=False)
     (folder / "search.json").write_text('{"schema": "scalecurve.dev/search/v1alpha1"}')
     opened = open_bundle(folder)
-    assert opened.search is None
+    assert opened.companion(SEARCH) is None
     assert [problem.file for problem in opened.problems] == ["search.json"]
 
 

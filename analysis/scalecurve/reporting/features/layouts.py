@@ -8,7 +8,7 @@ from scalecurve.reporting.registry import Body, section
 
 def layout_results(findings: Findings) -> tuple[BestLayout, ...]:
     """The best layout at each worker count, without points that do not count; of a search, the best of all its axes."""
-    searched = {bundle.label for bundle in findings.bundles if bundle.search is not None}
+    searched = {bundle.label for bundle in findings.bundles if bundle.selected}
     series = competing(findings)
     return (
         *best_layouts([one for one in series if one.bundle not in searched]),

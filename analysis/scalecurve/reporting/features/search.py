@@ -1,5 +1,6 @@
 """The rounds of a search in a report."""
 
+from scalecurve.bundle.search_file import SEARCH
 from scalecurve.planning.search_words import search_in_words, search_table
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body, section
@@ -7,7 +8,8 @@ from scalecurve.reporting.registry import Body, section
 
 @section("search", "Search", order=17, question="scale")
 def _search(findings: Findings) -> Body:
-    searched = [(bundle.label, bundle.search) for bundle in findings.bundles if bundle.search is not None]
+    records = [(bundle.label, bundle.companion(SEARCH)) for bundle in findings.bundles]
+    searched = [(label, record) for label, record in records if record is not None]
     several = len(findings.bundles) > 1
     lines = [f"{label}: {line}" if several else line for label, record in searched for line in search_in_words(record)]
     return Body(tuple(search_table(record) for _, record in searched), sentences=tuple(lines))

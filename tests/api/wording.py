@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from scalecurve_api.problem import Problem
 from scalecurve_api.validation.document import read_documents
 from scalecurve_api.validation.rules import check
+from tests.api import features
 from tests.api.example_experiments import experiment, problems
 from tests.api.programs import test_layout_legality, test_parallelism, test_tensorflow, test_torch
 from tests.api.spec import test_secrets
@@ -24,6 +27,10 @@ CHANGES = (
     test_torch.test_options_that_go_with_something_else_are_refused,
     test_tensorflow.test_what_the_program_would_have_to_ignore_is_refused,
     test_secrets.test_what_env_from_may_not_say,
+    *(
+        importlib.import_module(f"{features.__name__}.{found.name}").test_a_broken_rule
+        for found in pkgutil.iter_modules(features.__path__)
+    ),
 )
 """Tests whose rows begin with changes to an experiment."""
 

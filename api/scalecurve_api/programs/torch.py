@@ -69,20 +69,21 @@ class TorchStrategy(Strategy):
         yield from ()
 
 
-_STRATEGIES = "scalecurve_api.programs.strategies"
 TORCH_STRATEGIES: Registry[TorchStrategy] = Registry(
     "scalecurve.torch_strategies",
     "strategy of program torch",
     TorchStrategy,
     {
-        "ddp": f"{_STRATEGIES}.replicated:DDP",
-        "single": f"{_STRATEGIES}.replicated:SINGLE",
-        "dp": f"{_STRATEGIES}.replicated:DP",
-        "fsdp": f"{_STRATEGIES}.sharded:FSDP",
-        "zero1": f"{_STRATEGIES}.replicated:ZERO1",
-        **{f"deepspeed-zero{stage}": f"{_STRATEGIES}.sharded:DEEPSPEED_ZERO{stage}" for stage in (1, 2, 3)},
-        "parameter-server": f"{_STRATEGIES}.parameter_server:PARAMETER_SERVER",
-        "mesh": f"{_STRATEGIES}.mesh:MESH",
+        "ddp": "scalecurve_api.programs.strategies.replicated:DDP",
+        "single": "scalecurve_api.programs.strategies.replicated:SINGLE",
+        "dp": "scalecurve_api.programs.strategies.replicated:DP",
+        "fsdp": "scalecurve_api.programs.strategies.sharded:FSDP",
+        "zero1": "scalecurve_api.programs.strategies.replicated:ZERO1",
+        "deepspeed-zero1": "scalecurve_api.programs.strategies.deepspeed:ZERO1",
+        "deepspeed-zero2": "scalecurve_api.programs.strategies.deepspeed:ZERO2",
+        "deepspeed-zero3": "scalecurve_api.programs.strategies.deepspeed:ZERO3",
+        "parameter-server": "scalecurve_api.programs.strategies.parameter_server:PARAMETER_SERVER",
+        "mesh": "scalecurve_api.programs.strategies.mesh:MESH",
     },
 )
 

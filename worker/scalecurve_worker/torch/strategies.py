@@ -261,7 +261,6 @@ def _and_norms(sent: Traffic, wrapped: DistributedDataParallel, workers: int) ->
     return traffic.with_buffers(sent, sum(each.nbytes for each in wrapped.buffers()), workers)
 
 
-_EXTRAS = "scalecurve_worker.extras"
 STRATEGIES: Registry[RankStrategy] = Registry(
     "scalecurve_worker.torch_strategies",
     "strategy of program torch",
@@ -272,9 +271,11 @@ STRATEGIES: Registry[RankStrategy] = Registry(
         "zero1": RankStrategy(zero1),
         "fsdp": RankStrategy(fsdp, initial_checksum=True),
         "dp": RankStrategy(dp, initial_checksum=True),
-        **{f"deepspeed-zero{stage}": f"{_EXTRAS}.deepspeed.engine:ENGINE" for stage in (1, 2, 3)},
-        "parameter-server": f"{_EXTRAS}.parameter_server.worker:PARAMETER_SERVER",
-        "mesh": f"{_EXTRAS}.layouts.program:MESH",
+        "deepspeed-zero1": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
+        "deepspeed-zero2": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
+        "deepspeed-zero3": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
+        "parameter-server": "scalecurve_worker.extras.parameter_server.worker:PARAMETER_SERVER",
+        "mesh": "scalecurve_worker.extras.layouts.program:MESH",
     },
 )
 

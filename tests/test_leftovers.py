@@ -37,7 +37,7 @@ def test_the_old_name_is_in_the_changelog_alone():
 FRAMEWORKS = ("torch", "tensorflow")
 PROJECTS = (ROOT / "pyproject.toml", ROOT / "tests/plugin_package/pyproject.toml")
 OWN, PLUGINS = (tomllib.loads(path.read_text(encoding="utf-8")) for path in PROJECTS)
-ENTRY_POINT_GROUPS = {"scalecurve.facts"}
+ENTRY_POINT_GROUPS = {"scalecurve.facts", "scalecurve_worker.collective_libraries"}
 ENTRY_POINT_GROUPS |= {f"{side}.{of}_strategies" for side in ("scalecurve", "scalecurve_worker") for of in FRAMEWORKS}
 ENTRY_POINT_GROUPS |= OWN["project"]["entry-points"].keys() | PLUGINS["project"]["entry-points"].keys()
 

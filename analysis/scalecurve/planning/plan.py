@@ -20,7 +20,7 @@ from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.plan import Plan, make_plan
 from scalecurve_api.planning.precision import LEAST
 from scalecurve_api.planning.runner_choice import choices
-from scalecurve_api.programs.horovod import TorchTraining
+from scalecurve_api.programs.torch import TorchTraining
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.measure import Repeated

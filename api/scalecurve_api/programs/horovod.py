@@ -10,10 +10,8 @@ from pydantic import Field
 from scalecurve_api.problem import Problem, only_with, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.collectives import AllReduce, resolved_backend
-from scalecurve_api.programs.model_catalog import Framework
-from scalecurve_api.programs.torch import TorchWorkload
+from scalecurve_api.programs.torch import TorchTraining
 from scalecurve_api.programs.torch_options import BatchNormMode, CommHook, TrainingOptions
-from scalecurve_api.programs.training import TrainingWorkload
 from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Precision
 
 VERSION = "0.28.1"  # the one release that is built and tried; its last, of June 2023
@@ -49,13 +47,10 @@ class HorovodOptions(TrainingOptions):
     """Running statistics of batch norm; by default broadcast for ddp and zero1, local otherwise."""
 
 
-class HorovodWorkload(TrainingWorkload):
+class HorovodWorkload(TorchTraining):
     """A model of program torch, trained by PyTorch and spread by Horovod."""
 
     runs: ClassVar[str] = "scalecurve_worker.extras.horovod.torch_program:run"
-    requires: ClassVar[str] = "torch"
-    model_framework: ClassVar[Framework] = "torch"
-    traceable: ClassVar[bool] = True
     resolved_launcher: ClassVar[Launcher] = Launcher.mpirun
     worker_image: ClassVar[str] = "horovod"
     batch_norm: ClassVar[BatchNormMode] = BatchNormMode.local
@@ -70,10 +65,6 @@ class HorovodWorkload(TrainingWorkload):
     options: HorovodOptions = Field(default=HorovodOptions(), description="Options of the program.")
     launcher: Literal[Launcher.mpirun] | None = None
     """What starts the processes on one machine; the program's own by default."""
-
-    @property
-    def gradient_accumulation(self) -> int:
-        return self.options.gradient_accumulation
 
     def not_installed(self) -> str | None:
         return horovod_not_installed("program", self.requires) or super().not_installed()
@@ -96,6 +87,3 @@ class HorovodWorkload(TrainingWorkload):
             yield self.problem("data.labels.pseudoLabels", only_with("program torch"))
         if violation := self.options.recomputation_problem(self.model):
             yield self.problem("options.activationCheckpointing", violation)
-
-
-TorchTraining = TorchWorkload | HorovodWorkload  # workloads that train a model of the torch catalog

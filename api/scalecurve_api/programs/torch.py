@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
@@ -12,7 +12,13 @@ from scalecurve_api.programs.collectives import PATTERNS, AllReduce, algorithm_p
 from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.parallelism import Parallelism
 from scalecurve_api.programs.strategy import NameIn, Strategy, named
-from scalecurve_api.programs.torch_options import BatchNormMode, CommHook, ParameterServerOptions, TorchOptions
+from scalecurve_api.programs.torch_options import (
+    BatchNormMode,
+    CommHook,
+    ParameterServerOptions,
+    TorchOptions,
+    TrainingOptions,
+)
 from scalecurve_api.programs.training import Trainable, TrainingWorkload, Transfer
 from scalecurve_api.programs.workload import ACCURACY, Backend, DeviceType, Launcher
 from scalecurve_api.registry import Registry
@@ -88,14 +94,31 @@ TORCH_STRATEGIES: Registry[TorchStrategy] = Registry(
 )
 
 
-class TorchWorkload(TrainingWorkload):
-    """A model of the catalog trained by PyTorch."""
+class TorchTraining(TrainingWorkload):
+    """A model of the catalog trained by PyTorch, whatever spreads it over workers."""
 
-    runs: ClassVar[str] = "scalecurve_worker.torch.program:run"
     requires: ClassVar[str] = "torch"
-    worker_image: ClassVar[str] = "torch"
     model_framework: ClassVar[Framework] = "torch"
     traceable: ClassVar[bool] = True
+
+    if TYPE_CHECKING:  # each program declares it after fields of its own: their order is that of its documents
+        options: TrainingOptions
+
+    @property
+    def gradient_accumulation(self) -> int:
+        return self.options.gradient_accumulation
+
+    @property
+    def batch_norm(self) -> BatchNormMode | None:
+        """What happens to batch norm's running statistics; None where one process has them all."""
+        return self.options.batch_norm
+
+
+class TorchWorkload(TorchTraining):
+    """A model of the catalog trained by PyTorch, with its own strategies."""
+
+    runs: ClassVar[str] = "scalecurve_worker.torch.program:run"
+    worker_image: ClassVar[str] = "torch"
     strategies: ClassVar[Registry[TorchStrategy]] = TORCH_STRATEGIES
 
     program: Literal["torch"] = "torch"
@@ -149,12 +172,7 @@ class TorchWorkload(TrainingWorkload):
         return self.parameter_server if self.served else None
 
     @property
-    def gradient_accumulation(self) -> int:
-        return self.options.gradient_accumulation
-
-    @property
     def batch_norm(self) -> BatchNormMode | None:
-        """What happens to batch norm's running statistics; None where one process has them all."""
         return self.options.batch_norm or next(iter(self.resolved_strategy.batch_norm), None)
 
     @property

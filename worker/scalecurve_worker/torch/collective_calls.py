@@ -6,6 +6,7 @@ slower after three profiled steps than before (docs/evidence/h200). A dispatch m
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch.distributed as dist
@@ -14,6 +15,8 @@ from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from scalecurve_api.registry import Registry
 
 _of_name: Callable[[str], Any] = vars(dist.distributed_c10d)["_resolve_process_group"]  # torch does not export it
 _NAMESPACES = ("c10d", "_c10d_functional")
@@ -30,12 +33,25 @@ class CollectiveCall(NamedTuple):
     bytes: int
 
 
+Tell = Callable[[CollectiveCall], None]
+UNDISPATCHED: Registry[Callable[[Tell], Callable[[], None]]] = Registry(
+    "scalecurve_worker.collective_libraries",
+    "library of collectives",
+    FunctionType,
+    {"horovod": "scalecurve_worker.torch.horovod_calls:watch_horovod"},
+)
+"""Libraries whose collectives torch does not dispatch; a call's kind begins with the name: ``horovod:allreduce``.
+
+An entry tells of every call from then on, and returns what ends that.
+"""
+
+
 class CollectiveCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it without types
     """Tells of every collective that is called while the mode is on, in the backward pass too."""
 
     supports_higher_order_operators = True
 
-    def __init__(self, tell: Callable[[CollectiveCall], None]) -> None:
+    def __init__(self, tell: Tell) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._tell = tell
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
-from scalecurve_worker.torch.collective_calls import CollectiveCall
+from scalecurve_worker.torch.collective_calls import CollectiveCall, Tell
 
 _MODULE = "horovod.torch.mpi_ops"
 
 
-def watch_horovod(tell: Callable[[CollectiveCall], None]) -> Callable[[], None]:
+def watch_horovod(tell: Tell) -> Callable[[], None]:
     """Tell of every call; all of them pass one module, which stands in a variable of another. Returns what ends it."""
     if _MODULE not in sys.modules:
         return lambda: None
@@ -25,7 +25,7 @@ def watch_horovod(tell: Callable[[CollectiveCall], None]) -> Callable[[], None]:
 class _WatchedLibrary:
     """Horovod's library, which tells of every operation and its tensor."""
 
-    def __init__(self, library: Any, tell: Callable[[CollectiveCall], None]) -> None:
+    def __init__(self, library: Any, tell: Tell) -> None:
         self._library = library
         self._tell = tell
 

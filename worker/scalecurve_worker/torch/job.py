@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import nn
 
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.horovod import TorchTraining
+from scalecurve_api.programs.torch import TorchTraining
 from scalecurve_api.registry import RegistryError
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError

@@ -25,10 +25,9 @@ from scalecurve_api.record.proof import CommunicationSeen, Proof, TrainingSeen
 from scalecurve_api.record.rank import Traffic
 from scalecurve_worker.sdk.batches import LoaderTime
 from scalecurve_worker.sdk.observation import Observer, SampleDigest, tensor_bytes
-from scalecurve_worker.torch.collective_calls import CollectiveCall, CollectiveCalls
+from scalecurve_worker.torch.collective_calls import UNDISPATCHED, CollectiveCall, CollectiveCalls
 from scalecurve_worker.torch.device import data_parallel_of
 from scalecurve_worker.torch.exchanges import Exchanges, collectives
-from scalecurve_worker.torch.horovod_calls import watch_horovod
 from scalecurve_worker.torch.profiler_session import ProfilerSession
 from scalecurve_worker.torch.traffic import observed
 
@@ -127,7 +126,7 @@ class TorchObserver(Observer):
             # Replicas have the hooks of the module that they are copies of.
             self._undo.append(parallel.module.register_forward_pre_hook(self._replica, with_kwargs=True).remove)
         self._undo.append(register_optimizer_step_pre_hook(self._update).remove)
-        self._undo.append(watch_horovod(self._called))
+        self._undo += [watch(self._called) for watch in UNDISPATCHED.loadable().values()]
         if kernels:
             self._profiler = ProfilerSession()
             self._profiler.begin(use_device="cuda")
@@ -178,7 +177,7 @@ class TorchObserver(Observer):
             steps=least.steps,
             kinds=sorted(least.kinds),
             method="calls of torch.distributed",
-            # Messages, Horovod's sums and those in a CUDA graph are not counted by a process group.
+            # Messages, sums of other libraries and those in a CUDA graph are not counted by a process group.
             timed_calls=self._timed if all(map(_is_counted, least.kinds)) else None,
             # Without an update at every step, one step may exchange what several computed.
             least_bytes=self._least_bytes(least),
@@ -253,7 +252,7 @@ class _Traffic:
 
 
 def _is_counted(kind: str) -> bool:
-    return kind != _KERNELS and not kind.startswith("horovod:") and not _is_message(kind)
+    return kind != _KERNELS and kind.partition(":")[0] not in UNDISPATCHED and not _is_message(kind)
 
 
 def _exchanges_other(kind: str) -> bool:

@@ -8,8 +8,7 @@ from torch import nn
 
 from scalecurve_api.contract import START_ENV
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.horovod import TorchTraining
-from scalecurve_api.programs.torch import TorchWorkload
+from scalecurve_api.programs.torch import TorchTraining, TorchWorkload
 from scalecurve_api.programs.torch_options import CommHook, Recomputation, TrainingOptions
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec

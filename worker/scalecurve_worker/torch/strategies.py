@@ -14,8 +14,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from scalecurve_api.programs.horovod import TorchTraining
-from scalecurve_api.programs.torch import TorchWorkload
+from scalecurve_api.programs.torch import TorchTraining, TorchWorkload
 from scalecurve_api.programs.torch_options import BatchNormMode, CommHook
 from scalecurve_api.record.rank import Traffic
 from scalecurve_api.registry import Registry

@@ -273,7 +273,7 @@ class Workload(Described):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Processes of a trial that are no workers, by their ``SCALECURVE_ROLE``."""
+        """Processes of a trial that are no workers, by their ``SCALECURVE_ROLE``; the first one keeps the record."""
         return ()
 
     @property

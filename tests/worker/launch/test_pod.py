@@ -17,6 +17,8 @@ from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.termination import read
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_worker.launch.pod import _termination_of
+from scalecurve_worker.launch.pod_role import PodKind, PodRole
 from tests.waiting import eventually
 from tests.worker.pods import CORES, PodRun, end_started, on_nodes, start_pod, start_pods
 from tests.worker.worker_ranks import SCRIPTS, make_trial, rank_environment
@@ -283,3 +285,21 @@ def test_a_pod_says_what_its_script_forgot_to_call(tmp_path: Path) -> None:
     pods = start_pods(tmp_path, make_trial(1, workload={**workload, "instrument": "sdk"}), 1)
     assert ended(pods) == [0]
     assert pods[0].termination.missing == "train.py never called attach() on any rank"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kind", "task", "says"),
+    [
+        ("parameter-server", PodKind.auxiliary, "chief", True),
+        ("parameter-server", PodKind.auxiliary, "server-0", False),
+        ("parameter-server", PodKind.workers, "", False),
+        ("multi-worker-mirrored", PodKind.workers, "", True),
+    ],
+)
+def test_the_pod_that_keeps_the_record_says_why_there_is_none(
+    strategy: str, kind: PodKind, task: str, says: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = make_trial(2, workload={"program": "tensorflow", "strategy": strategy, "model": "mlp"})
+    role = PodRole(kind, 1, 0, 2, "127.0.0.1", 1, task)
+    assert _termination_of(trial, 1, [], [], [1], role).sha256 is None
+    assert bool(capsys.readouterr().err) == says

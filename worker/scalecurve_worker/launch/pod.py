@@ -19,7 +19,6 @@ from pydantic import ValidationError
 
 from scalecurve_api.contract import ATTEMPT_ENV, HOSTFILE_ENV, OUT_ENV, TRIAL_ENV, journal_file, rank_file
 from scalecurve_api.model import canonical_json
-from scalecurve_api.programs.tensorflow import CHIEF
 from scalecurve_api.record.assemble import combine_windows, summarize
 from scalecurve_api.record.envelope import EnvelopeError, digest, unseal
 from scalecurve_api.record.journal import HEADER
@@ -206,9 +205,10 @@ def _termination_of(
         payload = unframe(marked)
         envelope = unseal(payload)
     except EnvelopeError as error:
-        # Where there is a chief, the record is in its log.
-        first_worker = role.kind is PodKind.workers and role.index == 0 and not trial.workload.roles
-        if role.kind is PodKind.launcher or role.task == CHIEF or first_worker:
+        # The record is in the log of the first role that is no worker's, if there is one.
+        roles = trial.workload.roles
+        first_worker = role.kind is PodKind.workers and role.index == 0 and not roles
+        if role.kind is PodKind.launcher or role.task in roles[:1] or first_worker:
             log(str(error))
         return termination
     ranks = [envelope.ranks[rank] for rank in sorted(envelope.ranks)]

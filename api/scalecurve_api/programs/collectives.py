@@ -1,4 +1,4 @@
-"""Which all-reduce each collective library offers; and the microbenchmarks, with nccl-tests' conventions.
+"""The microbenchmarks of collectives, with nccl-tests' conventions.
 
 ``program: allreduce`` times one all-reduce algorithm, ``program: collectives`` every kind of collective.
 """
@@ -10,49 +10,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from scalecurve_api.model import Count, Described, Real, Whole
-from scalecurve_api.problem import Problem, expected, expected_once, one_of, only_with, unsupported
+from scalecurve_api.problem import Problem, expected, expected_once, only_with, unsupported
+from scalecurve_api.programs.all_reduce import AllReduce, algorithm_problem, resolved_backend
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Workload
-
-
-class AllReduce(StrEnum):
-    """The all-reduce algorithm of the collective library, or a pattern composed of its other collectives."""
-
-    auto = "auto"
-    ring = "ring"
-    tree = "tree"
-    recursive_doubling = "recursive-doubling"
-    rabenseifner = "rabenseifner"
-    parameter_server = "parameter-server"
-    hierarchical = "hierarchical"
-
-
-PATTERNS = (AllReduce.parameter_server, AllReduce.hierarchical)
-"""Composed of the library's other collectives by ``program: allreduce``, whatever the library."""
-
-_OFFERED = {
-    Backend.nccl: (AllReduce.auto, AllReduce.ring, AllReduce.tree),
-    Backend.gloo: (AllReduce.auto, AllReduce.ring),
-    Backend.mpi: (AllReduce.auto, AllReduce.ring, AllReduce.recursive_doubling, AllReduce.rabenseifner, AllReduce.tree),
-}
-
-
-def resolved_backend(backend: Backend, on_gpu: bool, on_cpu: Backend = Backend.gloo) -> Backend:
-    """The library that carries the sums: the one that is named; of ``auto``, NCCL on GPUs and ``on_cpu`` on CPUs."""
-    if backend is not Backend.auto:
-        return backend
-    return Backend.nccl if on_gpu else on_cpu
-
-
-def algorithm_problem(workload: Workload, algorithm: AllReduce) -> Iterator[Problem]:
-    """Report an algorithm that the workload's library does not have."""
-    backend = resolved_backend(workload.backend, workload.device is not DeviceType.cpu)
-    offered = _OFFERED[backend]
-    if algorithm not in offered:
-        where = f"with {backend}" + (", only with program allreduce over mpi" if backend is Backend.nccl else "")
-        yield workload.problem("allReduce", unsupported(where, one_of(offered)))
 
 
 class Payload(StrEnum):

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from scalecurve_api.problem import Problem, only_with, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
-from scalecurve_api.programs.collectives import AllReduce, resolved_backend
+from scalecurve_api.programs.all_reduce import AllReduce, resolved_backend
 from scalecurve_api.programs.torch import TorchTraining
 from scalecurve_api.programs.torch_options import BatchNormMode, CommHook, TrainingOptions
 from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Precision

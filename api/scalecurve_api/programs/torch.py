@@ -8,7 +8,7 @@ from pydantic import Field, SerializeAsAny, ValidationInfo, ValidatorFunctionWra
 
 from scalecurve_api.problem import Problem, forbidden, one_of, only_with, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
-from scalecurve_api.programs.collectives import PATTERNS, AllReduce, algorithm_problem, resolved_backend
+from scalecurve_api.programs.all_reduce import PATTERNS, AllReduce, algorithm_problem, resolved_backend
 from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.parallelism import Parallelism
 from scalecurve_api.programs.strategy import NameIn, Strategy, named

@@ -14,7 +14,7 @@ from scalecurve_api.crds.status import MAX_BYTES, ExperimentStatus, TrialStatus
 from scalecurve_api.crds.structural import PRESERVE, SchemaError, structural_schema
 from scalecurve_api.planning.axes import axis_names
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.programs.collectives import AllReduce
+from scalecurve_api.programs.all_reduce import AllReduce
 from scalecurve_api.programs.workload import PROGRAMS, Workload
 from scalecurve_api.validation.validate import validate_text
 from tests.api.kube_schema import disagreements, unbounded, unstructural

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from scalecurve_api.programs.collectives import AllReduce
+from scalecurve_api.programs.all_reduce import AllReduce
 from scalecurve_worker.collectives.mpi_library import MPILibrary, all_reduce_of
 from scalecurve_worker.collectives.open_mpi import ask_for
 from scalecurve_worker.rendezvous.communicator import load_mpi

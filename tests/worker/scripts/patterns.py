@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from gloo_ranks import check
 
-from scalecurve_api.programs.collectives import AllReduce
+from scalecurve_api.programs.all_reduce import AllReduce
 from scalecurve_worker.collectives.torch_operations import all_reduce_of
 
 

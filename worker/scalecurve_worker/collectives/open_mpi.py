@@ -11,7 +11,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from scalecurve_api.programs.collectives import AllReduce
+from scalecurve_api.programs.all_reduce import AllReduce
 from scalecurve_worker.process.failure import WorkloadError
 
 _MCA = "OMPI_MCA_"

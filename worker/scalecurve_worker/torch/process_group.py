@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore, Store, TCPStore
 
 from scalecurve_api.contract import PODS_ENV
-from scalecurve_api.programs.collectives import AllReduce
+from scalecurve_api.programs.all_reduce import AllReduce
 from scalecurve_api.programs.workload import Backend
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import identify

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scalecurve_api.problem import Problem, forbidden, unsupported
-from scalecurve_api.programs.collectives import resolved_backend
+from scalecurve_api.programs.all_reduce import resolved_backend
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.horovod import TAPE
 from scalecurve_api.programs.tensorflow import (

@@ -47,12 +47,32 @@ def main(feature: str, *tests: str) -> None:
         run(folder, sys.executable, "-m", "venv", "--without-pip", ".venv")
         for site in folder.glob(".venv/lib/*/site-packages"):
             (site / "root.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
-        run(folder, sys.executable, "-m", "pip", "-q", "--python", python, "install", "--no-deps", "--no-build-isolation", "-e", ".")
+        run(
+            folder,
+            sys.executable,
+            "-m",
+            "pip",
+            "-q",
+            "--python",
+            python,
+            "install",
+            "--no-deps",
+            "--no-build-isolation",
+            "-e",
+            ".",
+        )
         run(folder, python, "-m", "tools.generated", "--write")
         run(folder, python, "-m", "mypy")
         run(folder, python, "-c", "from importlinter.cli import lint_imports_command as c; c()")
-        print(run(folder, python, "-m", "pytest", "-q", "-m", "not processes and not alone", *(tests or ("tests",)))[-200:])
-        print("still named in:", *run(folder, "git", "grep", "-lwE", "|".join([feature, *modules]), "--", "*.py", "*.toml").split())
+        print(
+            run(folder, python, "-m", "pytest", "-q", "-m", "not processes and not alone", *(tests or ("tests",)))[
+                -200:
+            ]
+        )
+        print(
+            "still named in:",
+            *run(folder, "git", "grep", "-lwE", "|".join([feature, *modules]), "--", "*.py", "*.toml").split(),
+        )
 
 
 if __name__ == "__main__":

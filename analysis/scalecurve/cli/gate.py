@@ -14,6 +14,7 @@ from scalecurve.cli.bundles import include_unproved_option, open_all
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import Fraction, fail, output_option, show, show_or_end
 from scalecurve_api.problem import printable
+from scalecurve_api.registry import RegistryError
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
@@ -99,6 +100,7 @@ def command(
 
     Without a BUNDLE, before anything is run, show the smallest regression that it would see at each point.
     """
+    from scalecurve.curves.compute import believable
     from scalecurve.hardware.entries import EntryError
     from scalecurve.timelines.catalog import default_catalog
     from scalecurve.timelines.expectations import expectations_of, written_expectations
@@ -120,18 +122,18 @@ def command(
         return
     if tolerance is not None:
         fail("--tolerance applies to --write-expect; files of expectations state their own", EXIT_INPUT)
-    published = [reference for reference in expect if reference.startswith("corpus:")]
+    named = [reference for reference in expect if ":" in reference and not Path(reference).exists()]
     try:
         result = gate(
             opened,
             others[0] if others else None,
             folders,
-            expectations_of(reference for reference in expect if reference not in published),
+            expectations_of(reference for reference in expect if reference not in named),
             threshold,
             session_sd=session_sd,
             catalog=kept,
             include_unproved=include_unproved,
-            further=_against_published(opened, published, include_unproved),
+            further=_further(believable(opened, include_unproved), named),
         )
     except (BundleError, EntryError) as error:
         fail(str(error), EXIT_INPUT)
@@ -205,27 +207,17 @@ def _relative(bundle: Path) -> str:
     return place.relative_to(Path.cwd()).as_posix() if place.is_relative_to(Path.cwd()) else place.name
 
 
-def _against_published(
-    bundle: Bundle, references: Sequence[str], include_unproved: bool
-) -> tuple[list[GateCheck], list[str]]:
+def _further(bundle: Bundle, references: Sequence[str]) -> tuple[list[GateCheck], list[str]]:
+    """What packages make of references such as ``corpus:p25``, and each note once."""
+    from scalecurve.timelines.expectations import EXPECTATIONS
+
     checks: list[GateCheck] = []
     notes: list[str] = []
-    if not references:
-        return checks, notes
-    from scalecurve.cli.published import require_published
-
-    require_published(f"--expect {references[0]}")
-    from scalecurve.cli.corpus import corpus_named
-    from scalecurve.corpus.schema import CorpusError
-    from scalecurve.curves.compute import believable
-    from scalecurve.timelines.published_checks import checks_against, percentile_named
-
     for reference in references:
         try:
-            share = percentile_named(reference)
-        except CorpusError as error:
-            fail(str(error), EXIT_INPUT)
-        made, said = checks_against(believable(bundle, include_unproved), corpus_named("corpus"), share)
+            made, said = EXPECTATIONS.get(reference.partition(":")[0])(bundle, reference)
+        except (RegistryError, ValueError) as error:
+            fail(f"--expect {reference}: {error}", EXIT_INPUT)
         checks += made
         notes += [note for note in said if note not in notes]
     return checks, notes

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from types import FunctionType
 from typing import Annotated, Any
 
 import yaml
@@ -23,9 +24,12 @@ from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.spread import Spread, sessions_of
 from scalecurve.timelines.timeline import day
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.registry import Registry
 from scalecurve_api.text import count
 
 SHIPPED = "shipped"
+EXPECTATIONS: Registry[FunctionType] = Registry("scalecurve.expectations", "kind of expectation", FunctionType, {})
+"""By the name before the colon of a reference: functions of a bundle and the reference that return checks, notes."""
 LEVEL = 0.95
 _SETTINGS = ("channelsLast", "compile", "gradientAccumulation", "deterministic", "commHook")
 """Options that change a step's work; an expectation holds for their values."""

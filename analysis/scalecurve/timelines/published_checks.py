@@ -9,6 +9,7 @@ from scalecurve.bundle.measurement import measure
 from scalecurve.bundle.open import Bundle
 from scalecurve.corpus.acceptance import error_rates, refuses
 from scalecurve.corpus.comparable import own_points
+from scalecurve.corpus.corpus_file import load_shipped
 from scalecurve.corpus.refused_systems import refused_systems
 from scalecurve.corpus.schema import SAMPLES, Corpus, CorpusError
 from scalecurve.corpus.standing import PublishedStanding, quantile, standings
@@ -17,7 +18,6 @@ from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.timelines.gate import CheckOutcome, GateCheck
 
-PREFIX = "corpus:"
 _REFERENCE = re.compile(r"corpus:p(\d{1,2})")
 
 
@@ -35,7 +35,7 @@ def percentile_named(reference: str) -> float:
     """
     match = _REFERENCE.fullmatch(reference)
     if match is None or int(match[1]) < 1:
-        raise CorpusError(f"--expect {reference!r}: expected corpus:p1 to corpus:p99, such as corpus:p25")
+        raise CorpusError("expected corpus:p1 to corpus:p99, such as corpus:p25")
     return int(match[1]) / 100
 
 
@@ -71,6 +71,15 @@ def checks_against(bundle: Bundle, corpus: Corpus, share: float) -> tuple[list[G
         *(_stated(count, corpus) for count in sorted(counts)),
         *(f"{each.sentence}." for each in refused if each),
     ]
+
+
+def checks_of(bundle: Bundle, reference: str) -> tuple[list[GateCheck], list[str]]:
+    """Hold a bundle against the corpus that ships (entry point ``scalecurve.expectations``).
+
+    Raises:
+        CorpusError: ``reference`` is none such as corpus:p25.
+    """
+    return checks_against(bundle, load_shipped(), percentile_named(reference))
 
 
 def _stated(repetitions: int, corpus: Corpus) -> str:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FEATURES = {
-    "corpus": "**/corpus/** **/*corpus*.py **/*among_published*.py **/repetition_noise.py",
-    "search": "analysis/**/search/** analysis/**/*search*.py tests/**/*search*.py",
+    "corpus": "scalecurve/corpus/** *corpus_verbs.py cli/corpus.py *among_published.py *repetition_noise.py "
+    "*published_checks.py analysis/corpus/** test_corpus.py test_decisive.py tools/corpus/** tools/corpus/*",
+    "importing": "scalecurve/importing/** *importing_verbs.py cli/imported.py analysis/importing/** "
+    "cli/test_import*.py tools/corpus/**",
 }
-"""Globs of git for the Python files of each feature, with its tests."""
-ROOMS = ("api", "operator", "worker", "local", "analysis", "tests")
+"""Globs, below any folder, for the Python files of each feature and its tests."""
 
 
 def run(folder: Path, *command: str) -> str:
@@ -27,14 +28,16 @@ def run(folder: Path, *command: str) -> str:
 
 
 def delete(feature: str, folder: Path) -> list[str]:
-    """Delete the files, and the lines of pyproject.toml that name their modules alone; return the modules."""
-    globs = (f":(glob){room}/{glob}" for glob in FEATURES[feature].split() for room in ROOMS)
-    files = run(folder, "git", "ls-files", *globs).split()
+    """Delete the feature's files, and the lines that register their modules; return the modules."""
+    files = run(folder, "git", "ls-files", *(f":(glob)**/{glob}" for glob in FEATURES[feature].split())).split()
     run(folder, "git", "rm", "-q", *files)
-    modules = [".".join(Path(file).with_suffix("").parts[1:]).removesuffix(".__init__") for file in files]
-    named = re.compile(rf'.*"(?:{"|".join(map(re.escape, modules))})(?::\w+| ->[^"]*|[.][*]+)?",?(?: .*)?\n')
-    project = folder / "pyproject.toml"
-    project.write_text("".join(line for line in project.read_text().splitlines(True) if not named.fullmatch(line)))
+    names = (".".join(Path(file).with_suffix("").parts[1:]).removesuffix(".__init__") for file in files)
+    modules = [name for name in names if name.startswith("scalecurve")]
+    name = f"(?:{'|'.join(map(re.escape, modules))})"
+    line = re.compile(rf'\s*(?:[\w"-]+(?: =|:) "{name}(?::\w+)?",?|from {name} import (\w+) as \1|"[^"]*{name}[^"]*",)\s*')
+    for path in (folder / file for file in run(folder, "git", "ls-files", "*.py", "pyproject.toml").split()):
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(text for text in lines if not line.fullmatch(text)))
     return modules
 
 

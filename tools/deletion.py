@@ -1,81 +1,77 @@
-"""Prove that a feature can be removed: delete its files in a copy of the last commit, and check what is left there.
+"""Show that a feature can be removed: delete its files in a copy of the last commit, and check what is left.
 
-python -m tools.deletion corpus [tests/analysis ...]    # exit 1 if anything that remains needs the feature
+python -m tools.deletion deepspeed tests/api ...    # exit 1 if what is left needs the feature; tests of these folders
 """
 
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+ROOMS = "git ls-files api worker operator local analysis tools tests benchmarks"
 FEATURES = {
-    "corpus": "scalecurve/corpus/** *corpus_verbs.py cli/corpus.py *among_published.py *repetition_noise.py "
-    "*published_checks.py analysis/corpus/** test_corpus.py test_decisive.py tools/corpus/** tools/corpus/*",
-    "importing": "scalecurve/importing/** *importing_verbs.py cli/imported.py analysis/importing/** "
-    "cli/test_import*.py tools/corpus/**",
+    "corpus": "scalecurve/corpus/ cli/corpus tests/analysis/corpus/ cli/test_corpus.py tools/corpus/ among_published published_checks",
+    "importing": "importing cli/imported test_import.py tools/corpus/",
+    "timelines": "timelines cli/gate cli/history test_gate test_history",
+    "search": "search planning/halving test_halving",
+    "deepspeed": "deepspeed",
+    "horovod": "horovod",
+    "superbench": "superbench",
+    "noise_scale": "noise_scale noise_meter critical_batch",
+    "quantization": "quantization",
+    "compression": "compression",
+    "projection": "projection",
+    "layouts": "layouts best_layout",
+    "mesh": "strategies/mesh extras/layouts layout_facts pipelines layouts best_layout",
+    "pipelines": "pipelines",
+    "scalecurve_models": "scalecurve_models tests/models benchmarks/prediction test_backtest",
 }
-"""Globs, below any folder, for the Python files of each feature and its tests."""
+"""What the paths of a feature's files have in them."""
 
 
-def run(folder: Path, *command: str) -> str:
+def run(folder: Path, command: str) -> str:
     """Run a command in the folder and return its output, or raise RuntimeError with it."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(shlex.split(command), cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+        raise RuntimeError(f"{command}\n{done.stdout[-6000:]}{done.stderr[-2000:]}")
     return done.stdout
 
 
 def delete(feature: str, folder: Path) -> list[str]:
-    """Delete the feature's files, and the lines that register their modules; return the modules."""
-    files = run(folder, "git", "ls-files", *(f":(glob)**/{glob}" for glob in FEATURES[feature].split())).split()
-    run(folder, "git", "rm", "-q", *files)
-    names = (".".join(Path(file).with_suffix("").parts[1:]).removesuffix(".__init__") for file in files)
-    modules = [name for name in names if name.startswith("scalecurve")]
+    """Delete the feature's files, and the lines that register them; return the modules that are gone."""
+    files = [file for file in run(folder, ROOMS).split() if any(part in file for part in FEATURES[feature].split())]
+    run(folder, f"git rm -q {' '.join(files)}")
+    names = (file.removesuffix(".py").removesuffix("/__init__").split("/", 1)[1] for file in files)
+    modules = [name.replace("/", ".") for name in names if name.startswith("scalecurve")]
     name = f"(?:{'|'.join(map(re.escape, modules))})"
-    line = re.compile(rf'\s*(?:[\w"-]+(?: =|:) "{name}(?::\w+)?",?|from {name} import (\w+) as \1|"[^"]*{name}[^"]*",)\s*')
-    for path in (folder / file for file in run(folder, "git", "ls-files", "*.py", "pyproject.toml").split()):
-        lines = path.read_text().splitlines(keepends=True)
-        path.write_text("".join(text for text in lines if not line.fullmatch(text)))
+    lines = {
+        ".py": rf'^ +(?:.*"{name}(?::\w+)?".*,|from {name} import (\w+) as \1)\n',
+        ".toml": rf'^\S+ = "{name}(?::\w+)?"\n|"(?:[^"]* -> )?{name}(?:\.\*+)?(?: -> [^"]*)?"(?:, ?)?',
+    }
+    for path in (folder / file for file in run(folder, "git ls-files '*.py' pyproject.toml").split()):
+        path.write_text(re.sub(lines[path.suffix], "", path.read_text(), flags=re.M))
     return modules
 
 
 def main(feature: str, *tests: str) -> None:
-    """Check types, imports, generated files and tests without the feature, then print who still names it."""
+    """Check generated files, types, imports and tests without the feature, and print who still names it."""
     with tempfile.TemporaryDirectory() as made:
-        folder, python = Path(made) / "copy", f"{made}/copy/.venv/bin/python"
-        run(ROOT, "git", "clone", "-q", "--shared", ".", str(folder))
+        folder, python = Path(made) / "copy", sys.executable
+        run(ROOT, f"git clone -q --shared . {folder}")
         modules = delete(feature, folder)
-        run(folder, sys.executable, "-m", "venv", "--without-pip", ".venv")
-        for site in folder.glob(".venv/lib/*/site-packages"):
-            (site / "root.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
-        run(
-            folder,
-            sys.executable,
-            "-m",
-            "pip",
-            "-q",
-            "--python",
-            python,
-            "install",
-            "--no-deps",
-            "--no-build-isolation",
-            "-e",
-            ".",
-        )
-        run(folder, python, "-m", "tools.generated", "--write")
-        run(folder, python, "-m", "mypy")
-        run(folder, python, "-c", "from importlinter.cli import lint_imports_command as c; c()")
-        print(
-            run(folder, python, "-m", "pytest", "-q", "-m", "not processes and not alone", *(tests or ("tests",)))[
-                -200:
-            ]
-        )
-        print(
-            "still named in:",
-            *run(folder, "git", "grep", "-lwE", "|".join([feature, *modules]), "--", "*.py", "*.toml").split(),
-        )
+        run(folder, f"{python} -m venv --without-pip .venv")
+        packages = next(path for path in sys.path if path.endswith("site-packages"))
+        next(folder.glob(".venv/lib/*/site-packages")).joinpath("root.pth").write_text(packages)
+        python = f"{folder}/.venv/bin/python"
+        run(folder, f"{sys.executable} -m pip -q --python {python} install --no-deps --no-build-isolation -e .")
+        run(folder, f"{python} -m tools.generated --write")
+        run(folder, f"{python} -m mypy --cache-dir {ROOT}/.mypy_cache/{feature}")
+        run(folder, f"{python} -c 'from importlinter.cli import lint_imports_command as c; c()'")
+        print(run(folder, f"{python} -m pytest -q {' '.join(tests)}")[-200:])
+        print(*modules)
 
 
 if __name__ == "__main__":

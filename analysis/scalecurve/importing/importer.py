@@ -34,33 +34,31 @@ class Importer:
     units: Callable[[Path, Statements], Sequence[str]] = _no_units
 
 
-_MODULES = "scalecurve.importing"
-
 IMPORTERS: Registry[Importer] = Registry(
     "scalecurve.importers",
     "format",
     Importer,
     {  # in the order in which they are tried: those that are surest of their own come first
-        "cloudai": f"{_MODULES}.cloudai:IMPORTER",
-        "tensorboard": f"{_MODULES}.tensorboard:IMPORTER",
-        "nccl-tests": f"{_MODULES}.nccl_tests:IMPORTER",
-        "osu": f"{_MODULES}.message_sizes:OSU",
-        "ucc": f"{_MODULES}.message_sizes:UCC",
-        "mllog": f"{_MODULES}.mllog:IMPORTER",
-        "ramble": f"{_MODULES}.ramble:IMPORTER",
-        "reframe": f"{_MODULES}.reframe:IMPORTER",
-        "dllogger": f"{_MODULES}.dllogger:IMPORTER",
-        "llamafactory": f"{_MODULES}.llamafactory:IMPORTER",
-        "transformers": f"{_MODULES}.transformers:IMPORTER",
-        "superbench": f"{_MODULES}.superbench:IMPORTER",
-        "torchtitan": f"{_MODULES}.training_log:TORCHTITAN",
-        "megatron": f"{_MODULES}.training_log:MEGATRON",
-        "nemo": f"{_MODULES}.training_log:NEMO",
-        "maxtext": f"{_MODULES}.training_log:MAXTEXT",
-        "pattern": f"{_MODULES}.pattern_log:IMPORTER",  # of tools of the library, or by the user's own
-        "scaling-table": f"{_MODULES}.own_table:IMPORTER",
-        "markdown": f"{_MODULES}.markdown_table:IMPORTER",
-        "json": f"{_MODULES}.table_file:JSON",
-        "csv": f"{_MODULES}.table_file:CSV",
+        "cloudai": "scalecurve.importing.cloudai:IMPORTER",
+        "tensorboard": "scalecurve.importing.tensorboard:IMPORTER",
+        "nccl-tests": "scalecurve.importing.nccl_tests:IMPORTER",
+        "osu": "scalecurve.importing.message_sizes:OSU",
+        "ucc": "scalecurve.importing.message_sizes:UCC",
+        "mllog": "scalecurve.importing.mllog:IMPORTER",
+        "ramble": "scalecurve.importing.ramble:IMPORTER",
+        "reframe": "scalecurve.importing.reframe:IMPORTER",
+        "dllogger": "scalecurve.importing.dllogger:IMPORTER",
+        "llamafactory": "scalecurve.importing.llamafactory:IMPORTER",
+        "transformers": "scalecurve.importing.transformers:IMPORTER",
+        "superbench": "scalecurve.importing.superbench:IMPORTER",
+        "torchtitan": "scalecurve.importing.training_log:TORCHTITAN",
+        "megatron": "scalecurve.importing.training_log:MEGATRON",
+        "nemo": "scalecurve.importing.training_log:NEMO",
+        "maxtext": "scalecurve.importing.training_log:MAXTEXT",
+        "pattern": "scalecurve.importing.pattern_log:IMPORTER",  # of tools of the library, or by the user's own
+        "scaling-table": "scalecurve.importing.own_table:IMPORTER",
+        "markdown": "scalecurve.importing.markdown_table:IMPORTER",
+        "json": "scalecurve.importing.table_file:JSON",
+        "csv": "scalecurve.importing.table_file:CSV",
     },
 )

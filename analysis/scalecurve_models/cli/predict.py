@@ -18,17 +18,26 @@ from scalecurve_models.cli.arguments import (
     precision_option,
 )
 
-_HERE = "scalecurve_models.cli"
 PREDICTORS: Registry[Verb] = Registry(
     "scalecurve.predictors",
     "model",
     Verb,
     {
-        "paleo": Verb(f"{_HERE}.predict_paleo:paleo", "Layer by layer from FLOPs and bytes (Qi et al., ICLR 2017)."),
-        "scaling": Verb(f"{_HERE}.predict_path", "Any worker count from a measured bundle, by every model."),
-        "collective": Verb(f"{_HERE}.predict:collective", "All-reduce time by algorithm from latency, bandwidth."),
-        "optimus": Verb(f"{_HERE}.predict:optimus", "Speed by workers, servers; time to a loss (EuroSys 2018)."),
-        "roofline": Verb(f"{_HERE}.predict:roofline", "Lower bound on the time of a piece of work on a device."),
+        "paleo": Verb(
+            "scalecurve_models.cli.predict_paleo:paleo", "Layer by layer from FLOPs and bytes (Qi et al., ICLR 2017)."
+        ),
+        "scaling": Verb(
+            "scalecurve_models.cli.predict_path", "Any worker count from a measured bundle, by every model."
+        ),
+        "collective": Verb(
+            "scalecurve_models.cli.predict:collective", "All-reduce time by algorithm from latency, bandwidth."
+        ),
+        "optimus": Verb(
+            "scalecurve_models.cli.predict:optimus", "Speed by workers, servers; time to a loss (EuroSys 2018)."
+        ),
+        "roofline": Verb(
+            "scalecurve_models.cli.predict:roofline", "Lower bound on the time of a piece of work on a device."
+        ),
     },
 )
 PATH_COMMAND = ""  # name of the command for an argument that names no model: a path

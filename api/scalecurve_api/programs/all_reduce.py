@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import Literal
 
 from scalecurve_api.problem import Problem, one_of, unsupported
 from scalecurve_api.programs.workload import Backend, DeviceType, Workload
@@ -21,6 +22,9 @@ class AllReduce(StrEnum):
 
 PATTERNS = (AllReduce.parameter_server, AllReduce.hierarchical)
 """Composed of the library's other collectives by ``program: allreduce``, whatever the library."""
+
+MPI_BACKENDS = Literal[Backend.auto, Backend.nccl, Backend.mpi]
+"""What may carry the sums of a program whose ranks MPI has started, where gloo is not tried."""
 
 _OFFERED = {
     Backend.nccl: (AllReduce.auto, AllReduce.ring, AllReduce.tree),

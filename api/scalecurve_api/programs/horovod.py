@@ -9,14 +9,13 @@ from pydantic import Field
 
 from scalecurve_api.problem import Problem, only_with, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
-from scalecurve_api.programs.all_reduce import AllReduce, resolved_backend
+from scalecurve_api.programs.all_reduce import MPI_BACKENDS, AllReduce, resolved_backend
 from scalecurve_api.programs.torch import TorchTraining
-from scalecurve_api.programs.torch_options import BatchNormMode, CommHook, TrainingOptions
+from scalecurve_api.programs.torch_options import HALF_HOOKS, BatchNormMode, CommHook, TrainingOptions
 from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Precision
 
 VERSION = "0.28.1"  # the one release that is built and tried; its last, of June 2023
 WRAPPER = "DistributedOptimizer"  # what RankRecord.strategy must say of program horovod
-TAPE = "DistributedGradientTape"  # the same of program tensorflow with strategy horovod
 
 MISSING = "Horovod is not installed here; `make horovod` builds it"
 PART_MISSING = "Horovod is installed here without its part for {}; `make horovod` builds it"
@@ -30,11 +29,6 @@ def horovod_not_installed(field: str, framework: str) -> str | None:
     if not any((Path(spec.origin).parent / framework).glob("mpi_lib*.so")):
         return f"spec.workload.{field}: {PART_MISSING.format(framework)}"
     return None
-
-
-MPI_BACKENDS = Literal[Backend.auto, Backend.nccl, Backend.mpi]
-"""Horovod 0.28.1 crashes when gloo sums and MPI has started the ranks."""
-HALF_HOOKS = Literal[CommHook.none, CommHook.fp16]
 
 
 class HorovodOptions(TrainingOptions):
@@ -59,6 +53,7 @@ class HorovodWorkload(TorchTraining):
     # Gradients are scaled back before the optimizer's step, which is where Horovod waits for their sums: no fp16.
     precision: Literal[Precision.fp32, Precision.tf32, Precision.bf16] = Precision.fp32
     """Arithmetic of the forward and backward pass."""
+    # Horovod 0.28.1 crashes when gloo sums and MPI has started the ranks.
     backend: MPI_BACKENDS = Field(default=Backend.auto, description="The collective library; auto is NCCL on GPUs.")
     all_reduce: Literal[AllReduce.auto, AllReduce.ring, AllReduce.tree] = AllReduce.auto
     """The algorithm that the collective library is told to use."""

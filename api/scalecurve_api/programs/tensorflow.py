@@ -1,4 +1,4 @@
-"""``program: tensorflow``: a Keras model trained under one of TensorFlow's strategies, or under Horovod."""
+"""``program: tensorflow``: a Keras model trained under one of TensorFlow's strategies, or of another library's."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from pydantic import Field, StrictBool
 from scalecurve_api.model import Described, Real
 from scalecurve_api.problem import Problem, forbidden, only_with, unsupported
 from scalecurve_api.programs.accuracy import Accuracy
-from scalecurve_api.programs.horovod import HALF_HOOKS, MPI_BACKENDS, horovod_not_installed
+from scalecurve_api.programs.all_reduce import MPI_BACKENDS
 from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.labels import Pictures, TrainingLabels
 from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.strategy import NameIn, Strategy
-from scalecurve_api.programs.torch_options import BatchNormMode, CommHook, ServerCount
+from scalecurve_api.programs.torch_options import HALF_HOOKS, BatchNormMode, CommHook, ServerCount
 from scalecurve_api.programs.training import TrainingWorkload
 from scalecurve_api.programs.workload import ACCURACY, Backend, Launcher, Precision
 from scalecurve_api.registry import Registry
@@ -67,7 +67,7 @@ class TensorFlowStrategy(Strategy):
     own_fields: tuple[str, ...] = ()  # fields of the workload that other strategies must leave at their defaults
     only_timed: str = ""  # why it is never trained to accuracy
     served: bool = False  # a chief and parameter servers run beside its workers
-    over_horovod: bool = False  # Horovod carries gradients between ranks that mpirun started
+    over_mpi: bool = False  # mpirun starts its ranks
 
     def carrier(self, workload: "TensorFlowWorkload", on_gpu: bool) -> str | None:
         """Name what must carry the sums; None where nothing is summed.
@@ -77,19 +77,25 @@ class TensorFlowStrategy(Strategy):
         """
         return "nccl" if on_gpu else "ring"
 
+    def not_installed(self, workload: "TensorFlowWorkload") -> str | None:
+        """Say which library this Python lacks for it, beside TensorFlow; None if none."""
+        return None
+
     def problems(self, workload: "TensorFlowWorkload", workers: int) -> Iterator[Problem]:
         """Yield every rule of this strategy that the workload breaks."""
         yield from ()
 
 
-_STRATEGIES = "scalecurve_api.programs.strategies.tensorflow"
 TENSORFLOW_STRATEGIES: Registry[TensorFlowStrategy] = Registry(
     "scalecurve.tensorflow_strategies",
     "strategy of program tensorflow",
     TensorFlowStrategy,
     {
-        name: f"{_STRATEGIES}:{name.replace('-', '_').upper()}"
-        for name in ("one-device", "mirrored", "multi-worker-mirrored", "parameter-server", "horovod")
+        "one-device": "scalecurve_api.programs.strategies.tensorflow:ONE_DEVICE",
+        "mirrored": "scalecurve_api.programs.strategies.tensorflow:MIRRORED",
+        "multi-worker-mirrored": "scalecurve_api.programs.strategies.tensorflow:MULTI_WORKER_MIRRORED",
+        "parameter-server": "scalecurve_api.programs.strategies.tensorflow:PARAMETER_SERVER",
+        "horovod": "scalecurve_api.programs.strategies.horovod:HOROVOD",
     },
 )
 
@@ -124,21 +130,17 @@ class TensorFlowWorkload(TrainingWorkload):
 
     @property
     def resolved_launcher(self) -> Launcher:
-        return self.launcher or (Launcher.mpirun if self._over_horovod else Launcher.processes)
-
-    @property
-    def _over_horovod(self) -> bool:
-        return self.resolved_strategy.over_horovod
+        return self.launcher or (Launcher.mpirun if self.resolved_strategy.over_mpi else Launcher.processes)
 
     def not_installed(self) -> str | None:
         if not is_installed("tensorflow"):
             return lacking("program", self.program, "TensorFlow")
-        return horovod_not_installed("strategy", self.requires) if self._over_horovod else None
+        return self.resolved_strategy.not_installed(self)
 
     @property
     def needs_mpirun(self) -> bool:
         """TensorFlow's own processes find one another by themselves."""
-        return self._over_horovod
+        return self.resolved_strategy.over_mpi
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -160,9 +162,9 @@ class TensorFlowWorkload(TrainingWorkload):
         carrier = self.carrier(on_gpu=True) or "nothing"
         if self.backend is not Backend.auto and carrier != self.backend.value:
             yield self.problem("backend", unsupported(f"where {carrier} carries gradients", "auto"))
-        if self.launcher not in (None, Launcher.mpirun if self._over_horovod else Launcher.processes):
-            violation = unsupported("with strategy horovod, whose ranks mpirun starts", "mpirun")
-            if not self._over_horovod:
+        if self.launcher not in (None, Launcher.mpirun if self.resolved_strategy.over_mpi else Launcher.processes):
+            violation = unsupported(f"with strategy {self.resolved_strategy}, whose ranks mpirun starts", "mpirun")
+            if not self.resolved_strategy.over_mpi:
                 reason = "with program tensorflow, whose workers find each other through TF_CONFIG"
                 violation = unsupported(reason, "processes")
             yield self.problem("launcher", violation)

@@ -1,6 +1,7 @@
 """Settings of program torch, beside its strategy: what a step does, and how a model begins."""
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field, StrictBool
 
@@ -19,6 +20,10 @@ class CommHook(StrEnum):
     top_k = "top-k"
     eight_bit = "eight-bit"
     one_bit = "one-bit"
+
+
+HALF_HOOKS = Literal[CommHook.none, CommHook.fp16]
+"""Of libraries that send half of a gradient's bits, or all of them."""
 
 
 class Recomputation(StrEnum):

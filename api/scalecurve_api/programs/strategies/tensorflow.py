@@ -1,11 +1,9 @@
-"""The strategies of program tensorflow: those of ``tf.distribute``, and Horovod."""
+"""The strategies of program tensorflow that are those of ``tf.distribute``."""
 
 from collections.abc import Iterator
 
 from scalecurve_api.problem import Problem, forbidden, unsupported
-from scalecurve_api.programs.all_reduce import resolved_backend
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.horovod import TAPE
 from scalecurve_api.programs.tensorflow import (
     Communication,
     CrossDeviceOps,
@@ -13,7 +11,7 @@ from scalecurve_api.programs.tensorflow import (
     TensorFlowWorkload,
 )
 from scalecurve_api.programs.training import Transfer
-from scalecurve_api.programs.workload import Backend, DeviceType
+from scalecurve_api.programs.workload import DeviceType
 
 GRPC = "grpc"  # what carries gradients and parameters to TensorFlow's parameter servers
 
@@ -63,11 +61,6 @@ class _Served(TensorFlowStrategy):
             yield workload.problem("transfer", forbidden("TensorFlow's parameter servers are only timed"))
 
 
-class _Horovod(TensorFlowStrategy):
-    def carrier(self, workload: TensorFlowWorkload, on_gpu: bool) -> str | None:
-        return resolved_backend(workload.backend, on_gpu, on_cpu=Backend.mpi).value
-
-
 ONE_DEVICE = _OneDevice(name="one-device", wrapper="OneDeviceStrategy", one_worker=True)
 MIRRORED = _Mirrored(name="mirrored", wrapper="MirroredStrategy", one_process=True, own_fields=("crossDeviceOps",))
 MULTI_WORKER_MIRRORED = _MultiWorkerMirrored(
@@ -80,10 +73,4 @@ PARAMETER_SERVER = _Served(
     served=True,
     only_timed="TensorFlow's parameter servers are only timed",
     own_fields=("parameterServer",),
-)
-HOROVOD = _Horovod(
-    name="horovod",
-    wrapper=TAPE,
-    over_horovod=True,
-    own_fields=("options.commHook", "options.bucketCapMb"),
 )

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from scalecurve_api.contract import failure_file
-from scalecurve_api.programs.horovod import TAPE, VERSION
+from scalecurve_api.programs.horovod import VERSION
+from scalecurve_api.programs.strategies.horovod import TAPE
 from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict

@@ -12,7 +12,7 @@ from scalecurve.cli import cli
 
 STATED = ["--set", "mode=weak", "--set", "workers=2", "--set", "global_batch=8"]
 TABLE = "gpus,images/sec,batch_per_gpu\n1,{0},32\n2,190,32\n"
-SUPERBENCH = '{{"node": "a", "pytorch-resnet50/fp32_train_throughput": {0}}}\n'
+RESULTS = '{{"node": "a", "pytorch-resnet50/fp32_train_throughput": {0}}}\n'
 MLLOG = ':::MLLOG {{"key": "block_start", "time_ms": {0}, "value": null, "metadata": {{"step": 1}}}}\n'
 NCCL = "# nThread 1 nGpus 2 minBytes 8 maxBytes 8\n#  Rank  0 Pid 1 on a device 0\n 8 2 float sum -1 {0} 1.0 1.0 0\n"
 TORCHTITAN = "step: 1  loss: 1.0  memory: 1GiB  tps: {0}\nstep: 2  loss: 1.0  memory: 1GiB  tps: 5\n"
@@ -37,7 +37,7 @@ def refused_or_read(folder: Path, name: str, text: str, *options: str) -> None:
     [
         ("table.csv", TABLE),
         ("table.json", '[{{"gpus": 1, "images/sec": {0}}}, {{"gpus": 2, "images/sec": 190}}]'),
-        ("results-summary.jsonl", SUPERBENCH),
+        ("results-summary.jsonl", RESULTS),
         ("mllog.log", MLLOG * 2),
         ("nccl.txt", NCCL),
         ("titan.log", TORCHTITAN),
@@ -58,7 +58,7 @@ def test_a_nesting_without_end(tmp_path: Path, name: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_no_mutation_of_a_file_gives_a_traceback(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    whole = data.draw(st.sampled_from([TABLE.format(100), SUPERBENCH.format(9), NCCL.format(7), TORCHTITAN.format(3)]))
+    whole = data.draw(st.sampled_from([TABLE.format(100), RESULTS.format(9), NCCL.format(7), TORCHTITAN.format(3)]))
     cut = data.draw(st.integers(0, len(whole)))
     junk = data.draw(st.sampled_from(["\0", "\x1b[31m", "9" * 50, "}", ",", "-", "\u202e", '"', "nan", "\n\n"]))
     refused_or_read(tmp_path_factory.mktemp("m"), "a.txt", whole[:cut] + junk + whole[cut:], *STATED)

@@ -79,7 +79,7 @@ def test_every_verb_has_its_command_and_its_help(verb: str):
     assert isinstance(command, click.Group) == (verb in GROUPS)
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", [name for name in GROUPS if name in verbs()])
 def test_every_verb_of_a_group_has_its_help(group: str):
     command = verbs()[group].command()
     for name in command.list_commands(click.Context(command)):

@@ -14,12 +14,12 @@ from tools import ROOT
 FEATURES = {  # what the paths of its files have in them
     "corpus": "/corpus/ cli/corpus cli/test_corpus.py among_published published_checks",
     "deepspeed": "deepspeed",
-    "importing": "importing cli/imported test_import.py tools/corpus/",
+    "manifest": "from_manifest manifest_ cli/experiment.py cli/test_experiment",
     "mesh": "strategies/mesh layouts layout_facts best_layout pipelines test_layout_legality checks/test_layout",
-    "scalecurve_models": "scalecurve_models tests/models benchmarks/prediction test_backtest",
+    "probe": "cli/probe cluster/probe slow_nodes cluster/test_probe test_cli_probe",
     "search": "search planning/halving test_halving",
     "superbench": "superbench",
-    "timelines": "timelines cli/gate cli/history",
+    "timelines": "timelines cli/gate cli/history cli/test_history",
 }
 
 

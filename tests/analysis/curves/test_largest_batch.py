@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from scalecurve.bundle.open import open_bundle
+from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.cost import cost
 from scalecurve.curves.tables import scaling_table
 from scalecurve.reporting.sections import largest_batch_table, largest_in_words
-from scalecurve.timelines.gate import CheckOutcome, gate
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import TrialPhase
 from tests.analysis.synthetic import Truth, amdahl, experiment, write_bundle
@@ -16,7 +15,8 @@ LADDER_OF_TOKENS = Path(__file__).parents[3] / "docs" / "evidence" / "gpu" / "ll
 EXACT = Truth(step_s=amdahl(0.1, 0.1), repetition_cv=0.0, step_cv=0.0)
 
 
-def test_it_is_known_for_every_worker_count(tmp_path: Path):
+def ladder(folder: Path) -> Bundle:
+    """Batches of which 512 a worker fit on one worker, and 128 on two."""
     batch = {"ladder": {"from": 32, "factor": 4, "maxBatches": 4}}
     weak = {"modes": ["weak"], "workers": [1, 2], "batch": batch}
     of = experiment("e", repetitions=1, windows=2, steps_per_window=5, scaling=weak)
@@ -27,7 +27,11 @@ def test_it_is_known_for_every_worker_count(tmp_path: Path):
             absent.append(trial.name)
         elif (trial.point.batch_per_worker or 0) > memory[trial.point.workers]:
             full[trial.name] = (TrialPhase.full, "OutOfMemory", "rank 0: out of memory")
-    bundle = open_bundle(write_bundle(tmp_path / "b", of, EXACT, tables=False, endings=full, absent=absent))
+    return open_bundle(write_bundle(folder / "b", of, EXACT, tables=False, endings=full, absent=absent))
+
+
+def test_it_is_known_for_every_worker_count(tmp_path: Path):
+    bundle = ladder(tmp_path)
     rows = largest_batch_table([bundle]).plain()["rows"]
     assert [(row["workers"], row["fits"], row["full"]) for row in rows] == [(1, 512, 2048), (2, 128, 512)]
     assert largest_in_words([bundle]) == [
@@ -41,8 +45,6 @@ def test_it_is_known_for_every_worker_count(tmp_path: Path):
     headlines = {series.name: series.headline for series in result.series}
     assert "; out of memory at 2 workers" in headlines["weak batch.perWorker=512"]
     assert "no valid trials" not in " ".join(headlines.values())
-    (trials,) = (check for check in gate(bundle, baseline=bundle).checks if check.kind == "trials")
-    assert (trials.outcome, trials.detail) == (CheckOutcome.PASSED, "7 trials, 2 ended a ladder of batches")
 
 
 def test_without_a_ladder_there_is_none(tmp_path: Path):

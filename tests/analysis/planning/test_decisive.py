@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.corpus.repetition_noise import noise_of
 from scalecurve.planning.decisive import MOST, deciding, decisive_table
 from scalecurve.statistics.comparison import detectable
 from scalecurve.statistics.spread import Spread
-from tests.analysis.corpus.published import corpus, published
 
 
 @given(change=st.floats(0.001, 0.2), sd=st.floats(1e-5, 0.05))
@@ -41,14 +39,5 @@ def test_the_change_is_found_in_four_of_five_experiments(change: float, sd: floa
     assert 0.75 < found.mean() < 0.95
 
 
-def test_evidence_is_the_median_and_the_noisiest_tenth_of_published_systems():
-    steady = [published(name, [1000, 1001, 1000, 1001, 1000]) for name in "ABCDEFGH"]
-    median, ninetieth = noise_of(corpus(*steady, published("I", [1000, 1100, 900, 1000, 1050])))
-    assert median.sd < 0.001 < ninetieth.sd
-    assert "9" in median.seen_in
-    assert (median.repetitions(0.05) or 0) < (ninetieth.repetitions(0.05) or 0)
-
-
-def test_a_corpus_without_repetitions_is_no_evidence():
-    assert noise_of(corpus(published("A", [1000.0]))) == []
+def test_without_evidence_the_table_is_empty():
     assert decisive_table([0.01], []).rows == ()

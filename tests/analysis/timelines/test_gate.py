@@ -3,17 +3,23 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
 from xml.etree import ElementTree
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from scalecurve.bundle.open import Bundle, open_bundle
+from scalecurve.cli import cli
+from scalecurve.timelines import expectations
 from scalecurve.timelines.expectations import Expectation, written_expectations
 from scalecurve.timelines.foresight import foreseen
 from scalecurve.timelines.gate import CheckOutcome, Gate, gate
 from scalecurve.timelines.verdicts import comment, gate_table, junit
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.registry import Registry
+from tests.analysis.curves.test_largest_batch import ladder
 from tests.analysis.timelines.past import WEEK_NS, moved, write_past
 
 CHANGED, LAST = 5, 12
@@ -220,3 +226,19 @@ def test_one_session_is_expected_with_the_spread_of_the_prior(past: Path):
     alone = replace(bundle, trials=tuple(t for t in bundle.trials if t.name.endswith("r1")))
     with pytest.raises(ValueError, match="one repetition does not show"):
         written_expectations(alone, "results/nightly-011")
+
+
+def test_the_end_of_a_ladder_is_no_failure(tmp_path: Path):
+    bundle = ladder(tmp_path)
+    (trials,) = (check for check in gate(bundle, baseline=bundle).checks if check.kind == "trials")
+    assert (trials.outcome, trials.detail) == (CheckOutcome.PASSED, "7 trials, 2 ended a ladder of batches")
+
+
+def test_a_kind_of_expectation_that_no_package_adds_is_unknown(past: Path, monkeypatch: pytest.MonkeyPatch):
+    none: Registry[FunctionType] = Registry("scalecurve.no_expectations", "kind of expectation", FunctionType, {})
+    monkeypatch.setattr(expectations, "EXPECTATIONS", none)
+    gated = CliRunner().invoke(cli, ["gate", str(past / "nightly-000"), "--expect", "elsewhere:p25"])
+    assert (gated.exit_code, gated.stderr) == (
+        2,
+        "scalecurve: --expect elsewhere:p25: unknown kind of expectation 'elsewhere' (registered: )\n",
+    )

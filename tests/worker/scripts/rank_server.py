@@ -19,10 +19,11 @@ from typing import Any, NoReturn
 
 import torch
 
-import scalecurve_worker.extras.layouts.program
 import scalecurve_worker.torch.program  # noqa: F401
 from scalecurve_worker.process.startup import die_with_parent
+from scalecurve_worker.torch.strategies import STRATEGIES
 
+STRATEGIES.loadable()
 # torch imports the rest of itself, as much again as it began with, with the first optimizer.
 torch.optim.SGD([torch.zeros(1)], lr=0.1)
 

@@ -1,7 +1,6 @@
 """Show that a feature can be removed: delete its files in a copy of the last commit, and check what is left there.
 
-python -m tools.deletion deepspeed COPY tests/api ...    # exit 1 if what is left, or one of these tests of it, fails
-"""
+python -m tools.deletion deepspeed COPY tests/api ...    # exit 1 if what is left, or one of these tests of it, fails"""
 
 import re
 import shlex
@@ -11,15 +10,16 @@ from pathlib import Path
 
 from tools import ROOT
 
-FEATURES = {  # what the paths of its files have in them
-    "corpus": "/corpus/ cli/corpus cli/test_corpus.py among_published published_checks",
+FEATURES = {  # how the paths of its files and the names of its modules read
+    "corpus": "scalecurve.corpus|(analysis|tools).corpus|cli.(test_)?corpus|among_published|published_checks",
     "deepspeed": "deepspeed",
-    "manifest": "from_manifest manifest_ cli/experiment.py cli/test_experiment",
-    "mesh": "strategies/mesh layouts layout_facts best_layout pipelines test_layout_legality checks/test_layout",
-    "probe": "cli/probe cluster/probe slow_nodes cluster/test_probe test_cli_probe",
-    "search": "search planning/halving test_halving",
+    "manifest": "from_manifest|manifest_|cli.experiment",
+    "mesh": "strategies.mesh|(cli|examples|extras|features|plots).(test_)?layouts|layout_(facts|legality)|"
+    "(best|synthetic)_layout|checks.test_layout|pipelines",
+    "probe": "(cli|cluster).(test_)?(cli_)?probe|slow_nodes",
+    "search": "search",
     "superbench": "superbench",
-    "timelines": "timelines cli/gate cli/history cli/test_history",
+    "timelines": "timelines|cli.gate|cli.(test_)?history",
 }
 
 
@@ -31,7 +31,7 @@ def run(folder: Path, command: str) -> str:
 def delete(feature: str, folder: Path) -> None:
     """Delete the feature's files, and the lines that register its modules."""
     listed = run(folder, "git ls-files :!changelog.d :!docs :!images :!manifests").split()
-    files = [file for file in listed if any(part in file for part in FEATURES[feature].split())]
+    files = [file for file in listed if re.search(FEATURES[feature], file)]
     run(folder, f"git rm -q {' '.join(files)}")
     modules = re.findall(r"/(scalecurve\S*?)(?:/__init__)?\.py", " ".join(files))
     name = f"(?:{'|'.join(modules)})".replace("/", r"\.")
@@ -53,7 +53,7 @@ def main(feature: str, copy: str, *tests: str) -> None:
     run(folder, f"{python} -c 'from importlinter.cli import lint_imports_command as check; check()'")
     run(folder, f"{python} -m mypy --cache-dir {ROOT}/.mypy_cache/deletion")
     print(run(folder, f"{python} -m pytest -q {' '.join(map(shlex.quote, tests))}").splitlines()[-1])
-    print(run(folder, f"git grep -liw {feature} -- :!docs/evidence :!*change* :!docs/explanation/beside-*"))
+    print(run(folder, f"git grep -liE '{FEATURES[feature]}' -- :!docs/evidence :!*change* :!docs/explanation/beside-*"))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ FEATURES = {  # how the paths of its files and the names of its modules read
     "corpus": "scalecurve.corpus|(analysis|tools).corpus|cli.(test_)?corpus|among_published|published_checks",
     "deepspeed": "deepspeed",
     "manifest": "from_manifest|manifest_|cli.experiment",
-    "mesh": "strategies.mesh|(cli|examples|extras|features|plots).(test_)?layouts|layout_(facts|legality)|"
+    "mesh": "strategies.mesh|(cli|examples|extras|features|plots|scripts).(test_)?layouts|layout_(facts|legality)|"
     "(best|synthetic)_layout|checks.test_layout|pipelines",
     "probe": "(cli|cluster).(test_)?(cli_)?probe|slow_nodes",
     "search": "search",
@@ -33,12 +33,12 @@ def delete(feature: str, folder: Path) -> None:
     listed = run(folder, "git ls-files :!changelog.d :!docs :!images :!manifests").split()
     files = [file for file in listed if re.search(FEATURES[feature], file)]
     run(folder, f"git rm -q {' '.join(files)}")
-    modules = re.findall(r"/(scalecurve\S*?)(?:/__init__)?\.py", " ".join(files))
-    name = f"(?:{'|'.join(modules)})".replace("/", r"\.")
-    entry = rf'^ +(?:"[\w-]+": .*"{name}[:"].*,|from {name} import .*)\n|^\S+ = "{name}[:"].*\n'
-    item = rf'"(?:[^"]* -> )?{name}(?:\.\*+)?(?: -> [^"]*)?",? ?'
+    name = "|".join(re.findall(r"/(scalecurve\S*?)(?:/__init__)?\.py", " ".join(files))).replace("/", r"\.")
+    entry = rf'^ +(?:"[\w-]+": .*"(?:{name})[:"].*,|from (?:{name}) import .*)\n|^\S+ = "(?:{name})[:"].*\n'
+    item = rf'"(?:[^"]* -> )?(?:{name})(?:\.\*+)?(?: -> [^"]*)?",? ?'
     for path in (folder / file for file in run(folder, "git ls-files *.py pyproject.toml").split()):
-        path.write_text(re.sub(f"{entry}|{item}", "", path.read_text(), flags=re.M))
+        pattern = entry if path.suffix == ".py" else f"{entry}|{item}"
+        path.write_text(re.sub(pattern, "", path.read_text(), flags=re.MULTILINE))
 
 
 def main(feature: str, copy: str, *tests: str) -> None:

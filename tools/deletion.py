@@ -17,7 +17,7 @@ FEATURES = {  # how the paths of its files and the names of its modules read
     "mesh": "strategies.mesh|(cli|examples|extras|features|plots|scripts).(test_)?layouts|layout_(facts|legality)|"
     "(best|synthetic)_layout|checks.test_layout|pipelines",
     "probe": "(cli|cluster).(test_)?(cli_)?probe|slow_nodes",
-    "search": "search",
+    "search": "(cli|features|planning).(test_)?search|search_(file|plan|words)|halving",
     "superbench": "superbench",
     "timelines": "timelines|cli.gate|cli.(test_)?history",
 }

@@ -16,21 +16,21 @@ from scalecurve_api.validation.document import read_documents
 from scalecurve_api.validation.rules import check
 from tests.api import features
 from tests.api.example_experiments import experiment, problems
-from tests.api.programs import test_layout_legality, test_parallelism, test_tensorflow, test_torch
+from tests.api.programs import test_tensorflow, test_torch
 from tests.api.spec import test_secrets
 from tests.api.validation import test_document, test_overlay, test_pod_template, test_rules, test_validate
 
 PATH = Path(__file__).with_name("wording.txt")
+FEATURES = [
+    importlib.import_module(f"{features.__name__}.{found.name}") for found in pkgutil.iter_modules(features.__path__)
+]
 CHANGES = (
     test_rules.test_a_broken_rule,
     test_validate.test_a_wrong_field,
     test_torch.test_options_that_go_with_something_else_are_refused,
     test_tensorflow.test_what_the_program_would_have_to_ignore_is_refused,
     test_secrets.test_what_env_from_may_not_say,
-    *(
-        importlib.import_module(f"{features.__name__}.{found.name}").test_a_broken_rule
-        for found in pkgutil.iter_modules(features.__path__)
-    ),
+    *(feature.test_a_broken_rule for feature in FEATURES),
 )
 """Tests whose rows begin with changes to an experiment."""
 
@@ -45,10 +45,8 @@ def _all() -> Iterator[Problem]:
     for test in CHANGES:
         for changes, *_ in _rows(test):
             yield from problems(changes)
-    for case in (*test_layout_legality.WRONG, *test_layout_legality.MIXTURES):
-        yield from test_layout_legality.found(case)
-    for layout, _ in _rows(test_parallelism.test_layouts_are_judged_before_a_process_starts):
-        yield from check(test_parallelism.layouts({"parallelism": layout}))
+    for feature in FEATURES:
+        yield from getattr(feature, "further_problems", tuple)()
     for document, *_ in _rows(test_document.test_what_is_refused):
         yield from read_documents(document, "file.yaml")[1]
     for overlay, _ in _rows(test_overlay.test_what_an_overlay_breaks_has_its_place):

@@ -118,3 +118,14 @@ def test_without_a_collection_what_needs_one_says_so(monkeypatch: pytest.MonkeyP
         3,
         "scalecurve: --with: no collection of published results is installed\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("nosuch", "--with: got 'nosuch'; expected 'corpus'"), ("corpsu", "did you mean 'corpus'?")],
+)
+def test_a_collection_that_is_not_known_is_one_line(typed: str, said: str):
+    compared = CliRunner().invoke(cli, ["compare", str(SESSIONS), "--with", typed])
+    assert compared.exit_code in (2, 3)
+    assert said in compared.stderr
+    assert compared.stderr.count("\n") == 1

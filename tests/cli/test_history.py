@@ -96,3 +96,15 @@ def test_gate_without_a_bundle_says_what_it_will_see(past: Path):
     rows = json.loads(run("gate", "--baseline", past / "nightly-000", "-o", "json").stdout)["foreseen"]["rows"]
     assert all(0.01 <= row["smallest"] < row["at_once"] for row in rows)
     assert run("gate").exit_code == 2
+
+
+def test_what_a_gate_has_nothing_to_hold_against_is_one_line(past: Path):
+    bundle = past / "nightly-000"
+    for words, said in (
+        ([], ("nothing to compare the bundle with", "--baseline")),
+        (["--expect", bundle / "experiment.yaml"], ("experiment.yaml: got a ScalingExperiment; expected",)),
+    ):
+        ran = run("gate", bundle, *words)
+        assert ran.exit_code in (2, 3)
+        assert [part for part in said if part not in ran.stderr] == []
+        assert ran.stderr.count("\n") == 1

@@ -28,6 +28,31 @@ def problems(workload: dict[str, Any], **spec: Any) -> list[str]:
     return [f"{problem.field}: {problem.message}" for problem in check(layouts(workload, **spec))]
 
 
+LAYOUTS: list[tuple[dict[str, Any], str | None]] = [
+    ({}, None),
+    ({"tensor": 2}, None),
+    ({"tensor": 4}, None),
+    ({"replicate": 1, "shard": "auto", "tensor": 2}, None),
+    ({"pipeline": 2, "schedule": "gpipe"}, None),
+    ({"pipeline": 4, "microBatches": 8}, None),
+    ({"pipeline": 2, "schedule": "interleaved"}, None),
+    ({"context": 4}, None),
+    ({"replicate": 2, "tensor": 2}, None),
+    ({"tensor": 3}, "parallelism.tensor: got 3; expected degrees whose product divides 4"),
+    ({"tensor": 2, "pipeline": 4}, "parallelism.pipeline: got 4; expected degrees whose product divides 4"),
+    ({"replicate": 2}, "parallelism.replicate: got 2; expected degrees whose product is 4"),
+    ({"shard": "auto"}, "only one dimension may be auto, not replicate and shard"),
+    ({"expert": 2}, "parallelism.expert: got 2; not supported with model llama_8b, which has no experts"),
+    ({"pipeline": 2, "microBatches": 3}, "a global batch that is a multiple of 6, not 16"),
+    (
+        {"pipeline": 4, "microBatches": 6, "schedule": "interleaved"},
+        "microBatches: got 6; expected a multiple of 4, the stages",
+    ),
+    ({"microBatches": 2}, "microBatches: without a pipeline"),
+]
+"""Of four workers, and what is wrong with each."""
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_sizes_give_the_parameters_of_the_catalog(name: str) -> None:
     entry = MODELS.get(name)
@@ -56,31 +81,7 @@ def test_the_innermost_dimension_has_neighboring_ranks() -> None:
     assert [degrees.data_rank(rank) for rank in range(4)] == [0, 0, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("layout", "expected"),
-    [
-        ({}, None),
-        ({"tensor": 2}, None),
-        ({"tensor": 4}, None),
-        ({"replicate": 1, "shard": "auto", "tensor": 2}, None),
-        ({"pipeline": 2, "schedule": "gpipe"}, None),
-        ({"pipeline": 4, "microBatches": 8}, None),
-        ({"pipeline": 2, "schedule": "interleaved"}, None),
-        ({"context": 4}, None),
-        ({"replicate": 2, "tensor": 2}, None),
-        ({"tensor": 3}, "parallelism.tensor: got 3; expected degrees whose product divides 4"),
-        ({"tensor": 2, "pipeline": 4}, "parallelism.pipeline: got 4; expected degrees whose product divides 4"),
-        ({"replicate": 2}, "parallelism.replicate: got 2; expected degrees whose product is 4"),
-        ({"shard": "auto"}, "only one dimension may be auto, not replicate and shard"),
-        ({"expert": 2}, "parallelism.expert: got 2; not supported with model llama_8b, which has no experts"),
-        ({"pipeline": 2, "microBatches": 3}, "a global batch that is a multiple of 6, not 16"),
-        (
-            {"pipeline": 4, "microBatches": 6, "schedule": "interleaved"},
-            "microBatches: got 6; expected a multiple of 4, the stages",
-        ),
-        ({"microBatches": 2}, "microBatches: without a pipeline"),
-    ],
-)
+@pytest.mark.parametrize(("layout", "expected"), LAYOUTS)
 def test_layouts_are_judged_before_a_process_starts(layout: dict[str, Any], expected: str | None) -> None:
     broken = problems({"parallelism": layout})
     assert bool(broken) == (expected is not None), broken

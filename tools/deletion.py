@@ -3,7 +3,6 @@
 python -m tools.deletion deepspeed COPY tests/api ...    # exit 1 if what is left, or one of these tests of it, fails"""
 
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from tools import ROOT
 FEATURES = {  # how the paths of its files and the names of its modules read
     "corpus": "scalecurve.corpus|(analysis|tools).corpus|cli.(test_)?corpus|among_published|published_checks",
     "deepspeed": "deepspeed",
+    "llamafactory": "llama-?factory",
     "manifest": "from_manifest|manifest_|cli.experiment",
     "mesh": "strategies.mesh|(cli|examples|extras|features|plots|scripts).(test_)?layouts|layout_(facts|legality)|"
     "(best|synthetic)_layout|checks.test_layout|pipelines|test_(mesh|parallelism)",
@@ -23,16 +23,16 @@ FEATURES = {  # how the paths of its files and the names of its modules read
 }
 
 
-def run(folder: Path, command: str) -> str:
-    done = subprocess.run(shlex.split(command), cwd=folder, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else sys.exit(f"{command}\n{done.stdout}{done.stderr}")
+def run(folder: Path, command: str, *words: str) -> str:
+    done = subprocess.run([*command.split(), *words], cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else sys.exit(f"{command} {words}\n{done.stdout}{done.stderr}")
 
 
 def delete(feature: str, folder: Path) -> None:
     """Delete the feature's files, and the lines that register its modules."""
     listed = run(folder, "git ls-files :!changelog.d :!docs :!images :!manifests").split()
     files = [file for file in listed if re.search(FEATURES[feature], file)]
-    run(folder, f"git rm -q {' '.join(files)}")
+    run(folder, "git rm -q", *files)
     name = "|".join(re.findall(r"/(scalecurve\S*?)(?:/__init__)?\.py", " ".join(files))).replace("/", r"\.")
     entry = rf'^ +(?:"[\w-]+": .*"(?:{name})[:"].*,|from (?:{name}) import .*)\n|^\S+ = "(?:{name})[:"].*\n'
     item = rf'"(?:[^"]* -> )?(?:{name})(?:\.\*+)?(?: -> [^"]*)?",? ?'
@@ -43,17 +43,17 @@ def delete(feature: str, folder: Path) -> None:
 
 def main(feature: str, copy: str, *tests: str) -> None:
     folder, python = Path(copy).resolve(), ".venv/bin/python"
-    run(ROOT, f"git clone -q --shared . {folder}")
+    run(ROOT, "git clone -q --shared .", str(folder))
     delete(feature, folder)
     run(folder, f"{sys.executable} -m venv --without-pip .venv")
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     next(folder.glob(".venv/lib/*/site-packages")).joinpath("installed.pth").write_text(packages)
     run(folder, f"{sys.executable} -m pip -q --python {python} install --no-deps --no-build-isolation -e .")
     run(folder, f"{python} -m tools.generated --write")
-    run(folder, f"{python} -c 'from importlinter.cli import lint_imports_command as check; check()'")
+    run(folder, f"{python} -c", "from importlinter.cli import lint_imports_command as check; check()")
     run(folder, f"{python} -m mypy --cache-dir {ROOT}/.mypy_cache/deletion")
-    print(run(folder, f"{python} -m pytest -q {' '.join(map(shlex.quote, tests))}").splitlines()[-1])
-    print(run(folder, f"git grep -liE '{FEATURES[feature]}' -- :!docs/evidence :!*change* :!docs/explanation/beside-*"))
+    print(run(folder, f"{python} -m pytest -q", *tests).splitlines()[-1])
+    print(run(folder, f"git grep -liE {FEATURES[feature]} -- :!docs/evidence :!*change* :!docs/explanation/beside-*"))
 
 
 if __name__ == "__main__":

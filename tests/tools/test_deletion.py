@@ -16,7 +16,7 @@ IMPORTER = "tests/analysis/importing/test_collective_files.py"
 
 def without(feature: str, folder: Path) -> list[str]:
     """Delete the feature in a copy of the last commit; return the names of the modules that are gone."""
-    run(ROOT, f"git clone -q --shared . {folder}")
+    run(ROOT, "git clone -q --shared .", str(folder))
     delete(feature, folder)
     gone = run(folder, "git diff HEAD --name-only --diff-filter=D")
     return [name.replace("/", ".") for name in re.findall(r"^\w+/(\S+?)(?:/__init__)?\.py$", gone, re.MULTILINE)]

@@ -93,9 +93,10 @@ def report(bundle: Path, folder: Path) -> str:
 
 def test_the_record_travels_with_the_bundle_and_stands_in_the_report(tmp_path: Path) -> None:
     searched = finished(tmp_path)
+    record = searched.record()
     packed = tmp_path / "b.zip"
     pack(searched.bundle, packed)
-    assert open_bundle(packed).companion(SEARCH) == searched.record()
+    assert open_bundle(packed).companion(SEARCH) == record
     assert open_bundle(packed).selected
     assert "the search took" in report(packed, tmp_path / "r")
 

@@ -131,6 +131,13 @@ FACT_KINDS: Registry[FactKind[Any]] = Registry(
 )
 
 
+AS_FIELDS = (
+    *("allreduce", "axisTraffic", "collectives", "dataset", "equality", "evaluations"),
+    *("layout", "noiseScale", "pipeline", "pushes", "quantization", "servers"),
+)
+"""Kinds that are fields of the record itself wherever it is read, known here or not: older versions wrote no others."""
+
+
 def known_kinds(names: Sequence[str] | None = None) -> Iterator[FactKind[Any]]:
     """Kinds by these names, or all that are registered; without those that are unknown here.
 
@@ -162,8 +169,8 @@ class Recorded(Model):
         """From ``facts``, or from the fields that facts were; an error has the place of what was read."""
         if not isinstance(value, dict) or not isinstance(value.get("facts") or {}, dict):
             return handler(value)
-        own = {name: part for name, part in value.items() if name != "facts" and name not in FACT_KINDS.built_in}
-        places: dict[tuple[str, ...], Any] = {(name,): value[name] for name in FACT_KINDS.built_in if name in value}
+        own = {name: part for name, part in value.items() if name != "facts" and name not in AS_FIELDS}
+        places: dict[tuple[str, ...], Any] = {(name,): value[name] for name in AS_FIELDS if name in value}
         places |= {("facts", name): part for name, part in (value.get("facts") or {}).items()}
         facts: dict[str, Any] = {}
         errors: list[Any] = []
@@ -191,7 +198,7 @@ class Recorded(Model):
         """With the built-in kinds as fields of the record itself, empty ones too, as every version reads them."""
         wire: dict[str, Any] = handler(self)
         facts = wire.pop("facts", {})
-        for kind in map(FACT_KINDS.get, FACT_KINDS.built_in):
+        for kind in known_kinds(AS_FIELDS):
             if self.of_trial and not kind.ranks.kept:
                 continue
             listed = kind.absent is not None or (self.of_trial and kind.ranks.of_every_rank)

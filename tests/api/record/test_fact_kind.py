@@ -66,6 +66,13 @@ def test_an_unknown_kind_is_kept_as_it_is() -> None:
     assert TrialRecord.model_validate(json.loads(record.stored())) == record
 
 
+def test_fields_of_a_kind_that_is_not_installed_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fact_kind, "FACT_KINDS", Registry("none", "kind of fact", FactKind, {}))
+    record = RankRecord.model_validate({**PLAIN, "noiseScale": [ROW]})
+    assert record.facts == {"noiseScale": [ROW]}
+    assert RankRecord.model_validate(record.wire()) == record
+
+
 @pytest.mark.parametrize("with_any", [(0,), (1,), (0, 1)])
 def test_ranks_keep_their_own_facts_in_an_envelope(with_any: tuple[int, ...]) -> None:
     facts = {"noiseScale": ROWS, "queueTime": {"seconds": 2}}

@@ -14,7 +14,7 @@ FEATURES = {  # how the paths of its files and the names of its modules read
     "deepspeed": "deepspeed",
     "llamafactory": "llama-?factory",
     "manifest": "from_manifest|manifest_|cli.experiment",
-    "mesh": "strategies.mesh|(cli|examples|extras|features|plots|scripts).(test_)?layouts|layout_(facts|legality)|"
+    "mesh": "strategies.mesh|(cli|extras|features|plots|scripts).(test_)?layouts|layout_(facts|legality)|"
     "(best|synthetic)_layout|checks.test_layout|pipelines|test_(mesh|parallelism)|planning.test_(candidates|memory)",
     "probe": "(cli|cluster).(test_)?(cli_)?probe|slow_nodes",
     "search": "(cli|features|planning).(test_)?search|search_(file|plan|words)|halving",

@@ -1,4 +1,4 @@
-"""What features show when a run has ended: bandwidths in place of the curve, layouts below it."""
+"""What features show when a run has ended: bandwidths in place of the curve, and nothing below it."""
 
 from pathlib import Path
 
@@ -30,11 +30,6 @@ def test_a_benchmark_shows_its_bandwidths():
 def test_a_training_shows_its_curve(tmp_path: Path):
     spec = experiment(modes=["weak"], workers=[1, 2], windows=2, steps_per_window=5)
     assert shown(write_bundle(tmp_path / "b", spec, Truth(), tables=False)) == ([], [])
-
-
-def test_layouts_are_compared():
-    evidence = Path(__file__).parents[2] / "docs" / "evidence" / "training" / "model-parallelism.zip"
-    assert shown(evidence)[1] == ["layouts"]
 
 
 def test_without_features_nothing_is_added(monkeypatch: pytest.MonkeyPatch):

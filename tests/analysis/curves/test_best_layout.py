@@ -12,6 +12,7 @@ from scalecurve.curves.best_layout import best_in_words, best_layouts, layout_ta
 from scalecurve_api.model import canonical_json
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 from tests.analysis.synthetic_layouts import layout_bundle
+from tests.cli.test_after_run import shown
 
 
 def test_the_best_is_named_with_its_lead_over_the_runner_up(tmp_path: Path) -> None:
@@ -52,3 +53,8 @@ def test_the_report_has_the_best_layout(tmp_path: Path) -> None:
     text = next((tmp_path / "r").rglob("report.md")).read_text()
     assert "Best layout" in text
     assert "strong at 4 workers: shard=2 tensor=2 is best" in text
+
+
+def test_layouts_are_compared_after_a_run() -> None:
+    evidence = Path(__file__).parents[3] / "docs" / "evidence" / "training" / "model-parallelism.zip"
+    assert shown(evidence)[1] == ["layouts"]

@@ -140,8 +140,8 @@ def malformed(reason: str) -> Violation:
 
 
 def one_of(names: Iterable[object]) -> str:
-    """Spell alternatives: ``fp32, tf32 or bf16``."""
-    *most, last = map(str, names)
+    """Spell alternatives: ``fp32, tf32 or bf16``; nothing if there are none."""
+    *most, last = [*map(str, names)] or [""]
     return f"{', '.join(most)} or {last}" if most else last
 
 

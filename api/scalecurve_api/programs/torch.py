@@ -150,9 +150,10 @@ class TorchWorkload(TorchTraining):
     def resolved_strategy(self) -> TorchStrategy:
         if self.strategy is not None:
             return TORCH_STRATEGIES.get(self.strategy)
+        default = TORCH_STRATEGIES.get(next(iter(TORCH_STRATEGIES.built_in)))
         if self.parallelism is None:
-            return TORCH_STRATEGIES.get(next(iter(TORCH_STRATEGIES.built_in)))
-        return next(strategy for strategy in TORCH_STRATEGIES.loadable().values() if strategy.lays_out)
+            return default
+        return next((strategy for strategy in TORCH_STRATEGIES.loadable().values() if strategy.lays_out), default)
 
     @property
     def layout(self) -> Parallelism | None:

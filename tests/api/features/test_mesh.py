@@ -7,6 +7,7 @@ import pytest
 
 from scalecurve_api.problem import Problem
 from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.programs.torch import TORCH_STRATEGIES
 from scalecurve_api.validation.rules import check
 from tests.api.example_experiments import problems
 from tests.api.programs import test_layout_legality, test_parallelism
@@ -42,6 +43,14 @@ def test_experts_are_divided_over_their_workers_and_the_rest_is_not() -> None:
     mixture = memory(Degrees(expert=8, shard=2), 16, model="mixtral_8x7b", parallelism={})
     assert mixture.parameters == 4 * (dense + experts / 8) / 2
     assert mixture.optimizer == 2 * mixture.parameters
+
+
+def test_without_it_parallelism_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {name: entry for name, entry in TORCH_STRATEGIES.built_in.items() if name != "mesh"}
+    monkeypatch.setattr(TORCH_STRATEGIES, "built_in", others)
+    (problem,) = problems({**COUNTS, "workload": TWO})
+    assert (problem.field, problem.code) == ("spec.workload.strategy", "NotSupported")
+    assert problem.message.endswith("not supported beside parallelism")
 
 
 def further_problems() -> Iterator[Problem]:

@@ -131,14 +131,14 @@ FACT_KINDS: Registry[FactKind[Any]] = Registry(
 )
 
 
-AS_FIELDS = (
-    *("allreduce", "axisTraffic", "collectives", "dataset", "equality", "evaluations"),
-    *("layout", "noiseScale", "pipeline", "pushes", "quantization", "servers"),
-)
+AS_FIELDS = dict.fromkeys((
+    "allreduce", "axisTraffic", "collectives", "dataset", "equality", "evaluations",
+    "layout", "noiseScale", "pipeline", "pushes", "quantization", "servers",
+))  # fmt: skip
 """Kinds that are fields of the record itself wherever it is read, known here or not: older versions wrote no others."""
 
 
-def known_kinds(names: Sequence[str] | None = None) -> Iterator[FactKind[Any]]:
+def known_kinds(names: Iterable[str] | None = None) -> Iterator[FactKind[Any]]:
     """Kinds by these names, or all that are registered; without those that are unknown here.
 
     One that cannot be loaded, or is registered under another name than its own, is a warning.

@@ -36,7 +36,7 @@ def delete(feature: str, folder: Path) -> None:
     name = "|".join(re.findall(r"/(scalecurve\S*?)(?:/__init__)?\.py", " ".join(files))).replace("/", r"\.")
     entry = rf'^ +(?:"[\w-]+": .*"(?:{name})[:"].*,|from (?:{name}) import .*)\n|^\S+ = "(?:{name})[:"].*\n'
     item = rf'"(?:[^"]* -> )?(?:{name})(?:\.\*+)?(?: -> [^"]*)?",? ?'
-    for path in (folder / file for file in run(folder, "git ls-files *.py pyproject.toml").split()):
+    for path in (folder / file for file in run(folder, "git ls-files *.py pyproject.toml :!docs").split()):
         pattern = entry if path.suffix == ".py" else f"{entry}|{item}"
         path.write_text(re.sub(pattern, "", path.read_text(), flags=re.MULTILINE))
 

@@ -103,8 +103,9 @@ def test_a_function_of_a_package_that_is_missing_names_the_package(monkeypatch: 
 
 def test_help_lists_verbs_of_features_beside_those_of_the_core():
     names = list(verbs())
-    assert names[names.index("compare") :][:5] == ["compare", "corpus", "history", "gate", "explain"]
-    assert names[names.index("pull") :][:3] == ["pull", "import", "pack"]
+    for expected in (["compare", "corpus", "history", "gate", "explain"], ["pull", "import", "pack"]):
+        present = [name for name in expected if name in names]
+        assert names[names.index(expected[0]) :][: len(present)] == present
 
 
 @pytest.mark.parametrize("verb", OWN)

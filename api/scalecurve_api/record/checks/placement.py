@@ -35,7 +35,7 @@ def placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -
     point = trial.point
     if elsewhere := _elsewhere(ranks, outcome.placement):
         return Check(name=name, passed=False, detail=elsewhere)
-    places = _places(ranks)
+    places = _places(ranks, outcome.placement)
     counts = sorted(places.values())
     if len(places) != point.nodes or counts != [point.workers_per_node] * point.nodes:
         detail = f"ranks per place: {dict(sorted(places.items()))}; expected layout {point.layout}"
@@ -95,9 +95,9 @@ def _elsewhere(ranks: Sequence[RankRecord], placement: Mapping[str, str]) -> str
     return None
 
 
-def _places(ranks: Sequence[RankRecord]) -> Counter[str]:
-    """Ranks by node where every rank names its node, since a node may hold several pods; otherwise by host."""
-    nodes = [record.topology.node for record in ranks]
+def _places(ranks: Sequence[RankRecord], placement: Mapping[str, str]) -> Counter[str]:
+    """Ranks by node where every rank's node is known, since a node may hold several pods; otherwise by host."""
+    nodes = [placement.get(record.topology.pod or "") or record.topology.node for record in ranks]
     if all(nodes):
         return Counter(node for node in nodes if node)
     return Counter(record.topology.pod or record.topology.host for record in ranks)

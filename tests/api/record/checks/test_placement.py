@@ -73,6 +73,17 @@ def test_pods_of_one_node_that_take_turns_on_a_device() -> None:
     assert invalid(ranks) == ("Oversubscribed", "more than one rank on GPU-0 on a")
 
 
+def test_a_rank_that_names_no_node_is_where_the_cluster_has_its_pod() -> None:
+    spread = trial({"placement/workersPerNode": 1})
+    ranks = {rank: rank_record(rank, spread, host=f"pod-{rank}", pod=f"pod-{rank}") for rank in range(2)}
+    apart, together = (GOOD.model_copy(update={"placement": {"pod-0": "a", "pod-1": node}}) for node in ("b", "a"))
+    assert judge(spread, ranks, apart).phase is TrialPhase.succeeded
+    assert invalid(ranks, spread, outcome=together) == (
+        "WrongPlacement",
+        "ranks per place: {'a': 2}; expected layout 2x1",
+    )
+
+
 def test_uneven_placement() -> None:
     four = trial({"placement/workersPerNode": 2}, workers=4)
     ranks = {r: rank_record(r, four, host="a" if r < 3 else "b") for r in range(4)}

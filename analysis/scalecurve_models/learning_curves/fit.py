@@ -90,7 +90,8 @@ def fit_learning(
     for curve in curves:
         groups.setdefault(curve.record.trial.point.name, []).append(curve)
     points = [_point(group, series, target_loss, target) for group in groups.values()]
-    points.sort(key=lambda fit: (fit.point.series, fit.point.workers, fit.point.name))
+    order = {name: place for place, name in enumerate(series)}
+    points.sort(key=lambda fit: (order.get(fit.point.series, len(order)), fit.point.workers, fit.point.name))
     notes: list[str] = []
     if any(t.good and t.record and not EVALUATIONS.of(t.record) and _of_noise(t.record) for t in bundle.trials):
         notes.append("Losses of steps on synthetic data are ignored: nothing can be learned from random data.")

@@ -57,6 +57,21 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return open_bundle(write_bundle(tmp_path_factory.mktemp("train"), spec, tables=False, evaluations=evaluations))
 
 
+def test_series_come_in_the_order_of_the_other_tables(tmp_path: Path):
+    spec = experiment(
+        "rules",
+        modes=["weak"],
+        workers=[1],
+        matrix={"optimizer.name": ["sgd", "adam"]},
+        **{"measure": {"windows": 2, "stepsPerWindow": 3, "repetitions": 1, "accuracy": {"epochs": 40}}},
+    )
+    bundle = open_bundle(write_bundle(tmp_path, spec, tables=False, evaluations=evaluations))
+    assert [point.point.series for point in fit_learning(bundle).points] == [
+        "weak optimizer.name=sgd",
+        "weak optimizer.name=adam",
+    ]
+
+
 def test_curves_come_from_evaluations(trained: Bundle):
     curves, problems = learning_curves(trained)
     assert problems == ()

@@ -62,6 +62,7 @@ def _bars(sheet: Sheet, panel: Axes, facts: DatasetFacts) -> None:
         every = -(-len(names) // MOST_NAMES)
         axis.fixed_ticks(panel, "x", list(range(0, len(names), every)), [name[:12] for name in names[::every]])
         if sum(map(len, names[::every])) > 40:
-            panel.tick_params(axis="x", labelrotation=90, labelsize=7)
+            for label in panel.get_xticklabels():
+                label.set(rotation=35, ha="right", rotation_mode="anchor", fontsize=7)
     for place in sorted({0, len(order) - 1}):
         sheet.tip(panel, place, heights[place], f"{class_name(facts, order[place])}: {heights[place]:,} items")

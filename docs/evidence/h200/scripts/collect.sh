@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Produces what docs/evidence/h200 shows, on one machine with 4 H200 GPUs (or as many as a stage says):
-#   docs/evidence/h200/scripts/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|strategies|strategies4|ladder|one-gpu|sharded|trainers|horovod|projection OUT-FOLDER
+#   docs/evidence/h200/scripts/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|strategies|strategies4|ladder|one-gpu|fashion|sharded|trainers|horovod|projection OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -70,6 +70,9 @@ strategies4) # two or four GPUs, six minutes; ResNet-50 under every strategy on 
 ladder) # one GPU, three minutes; the largest batch that fits, and what the GPU was busy with
     versions > "$out/versions-ladder.txt"
     experiment ladder ;;
+fashion) # one GPU, nine minutes; update rules on Fashion-MNIST, which is in /tmp/fashion-mnist
+    versions > "$out/versions-fashion.txt"
+    experiment fashion-optimizers ;;
 one-gpu) # one GPU, 17 minutes in two calls; usage at three batches, images read from files, and five depths
     versions > "$out/versions-one-gpu.txt"
     experiment usage
@@ -122,5 +125,5 @@ projection) # two GPUs, three minutes; one worker and the link are measured, two
 extras)
     python3 -m benchmarks.harness_cost --device gpu 2>&1 | tee "$out/harness_cost.txt"
     python3 -m benchmarks.fidelity.fidelity --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
-*) echo "fidelity, experiment, sessions, allreduce, collectives, extras, engine, suspects, strategies, strategies4, ladder, sharded, trainers, horovod or projection, not $stage" >&2; exit 2 ;;
+*) echo "fidelity, experiment, sessions, allreduce, collectives, extras, engine, suspects, strategies, strategies4, ladder, one-gpu, fashion, sharded, trainers, horovod or projection, not $stage" >&2; exit 2 ;;
 esac

@@ -22,7 +22,12 @@ from scalecurve_models.cli.arguments import input_errors, integers
     show_default=True,
     help="Loss curves to fit: on held-out data, or as trained on.",
 )
-@click.option("--all", "every_model", is_flag=True, help="Show predictions of every model, not only each curve's best.")
+@click.option(
+    "--all",
+    "every_model",
+    is_flag=True,
+    help="Show every model's predictions, and beside training losses all other models.",
+)
 @include_unproved_option
 @plot_option
 @output_option

@@ -66,10 +66,18 @@ class FittedBundles:
 
 
 def fit_tables(reports: Sequence[FitReport], factors: Table | None = None, *, every_model: bool) -> tuple[Table, ...]:
-    """The fits of one bundle or several in one set of tables; ``factors`` compares the curves of several."""
+    """The fits of one bundle or several in one set of tables; ``factors`` compares the curves of several.
+
+    Where training losses were fitted, the other models are shown only with ``every_model``.
+    """
+    trained = [(report.bundle, report.learning) for report in reports if report.learning.training]
+    if not every_model and any(learning.points for _, learning in trained):
+        models = loss_models_table(trained)
+        models = replace(models, notes=(*models.notes, "Other models, and the tables of each bundle: --all."))
+        learning = learning_tables(trained[0][1]) if len(trained) == 1 else ()
+        return tuple(table for table in (models, *learning) if table.rows)
     scaling = tuple(comparison for report in reports for comparison in report.scaling)
     first, *rest = comparison_tables(scaling, every_model=every_model) or (None,)
-    trained = [(report.bundle, report.learning) for report in reports if report.learning.training]
     tables = (
         loss_models_table(trained) if trained else None,
         first,

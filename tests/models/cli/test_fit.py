@@ -256,6 +256,8 @@ def test_models_of_the_training_loss_come_first_and_depths_are_drawn(tmp_path: P
     text = run("fit", DEPTHS, "--loss", "training").output
     assert text.startswith("Loss models: training loss\n")
     assert text.count("0: at its bound; coefficients are not negative") == 2  # each table that has zeros
+    assert "Errors of every model" not in text
+    assert "Errors of every model" in run("fit", DEPTHS, "--loss", "training", "--all").output
 
 
 def test_without_three_depths_there_is_nothing_to_draw(folder: Path, tmp_path: Path):

@@ -53,7 +53,7 @@ quickstart: $(RUNTIME)  ## run a real experiment here and write its report
 	@$(BIN)/scalecurve quickstart --into $(RESULTS)
 
 .PHONY: horovod
-horovod: $(RUNTIME)  ## build and install Horovod (4 minutes; CMake, g++)
+horovod: $(RUNTIME)  ## build and install Horovod (2 to 4 minutes; CMake, g++)
 	@$(call install,mpi)
 	@PYTHON=$(BIN)/python sh images/horovod/install.sh
 

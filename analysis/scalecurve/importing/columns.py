@@ -41,12 +41,13 @@ _NAMES = {
     "workers_per_node": "workers_per_node gpus_per_node devices_per_node ppn",
     "speedup": "speedup speed_up scaling_factor",
     "samples": "samples images examples dataset_size dataset_samples",
-    "global_batch": "global_batch global_batch_size total_batch total_batch_size gbs",
+    "global_batch": "global_batch global_batch_size total_batch total_batch_size gbs effective_batch "
+    "effective_batch_size total_train_batch_size",
     "batch_per_worker": "batch_per_worker batch_per_gpu batch_size_per_gpu batch_per_device per_gpu_batch "
     "per_gpu_batch_size per_device_batch_size local_batch local_batch_size per_device_train_batch_size "
     "per_gpu_train_batch_size batch_size_per_device train_micro_batch_size_per_gpu",
     "accumulation": "accumulation accumulation_steps gradient_accumulation gradient_accumulation_steps grad_accum "
-    "grad_accum_steps grad_acc_steps accumulate_grad_batches micro_batches num_microbatches",
+    "grad_accum_steps grad_acc_steps accumulate_grad_batches iters_to_accum micro_batches num_microbatches",
     "tokens_per_worker": "tokens_per_worker tokens_per_device tokens_per_gpu tokens_per_rank",
     "tokens_per_step": "tokens_per_step tokens_per_iter tokens_per_iteration tokens_per_batch global_batch_tokens",
     "bytes": "bytes message_bytes size_bytes bytes_per_message message_size_bytes size_b",

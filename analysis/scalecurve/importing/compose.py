@@ -102,6 +102,7 @@ def compose(name: str, readings: Sequence[Reading]) -> Composed:
 def _placed(readings: Sequence[Reading]) -> tuple[list[_Placed], dict[str, Value]]:
     """Every reading with its mode and axes; and the factors that are the same in all of them."""
     factors: list[dict[str, Value]] = [{**r.factors, **({"model": r.model} if r.model else {})} for r in readings]
+    _tell_accumulations_apart(readings, factors)
     names = list(dict.fromkeys(name for each in factors for name in each))
     values = {name: {each.get(name, _NOT_STATED) for each in factors} for name in names}
     varied = [name for name in names if len(values[name]) > 1]
@@ -126,6 +127,17 @@ def _placed(readings: Sequence[Reading]) -> tuple[list[_Placed], dict[str, Value
         raise SourceError("strong and weak runs have several batches each; import them into a bundle each")
     constants = {name: value for name in names if name not in varied for value in values[name]}
     return placed, constants
+
+
+def _tell_accumulations_apart(readings: Sequence[Reading], factors: Sequence[dict[str, Value]]) -> None:
+    """Make accumulation a factor where runs that are alike otherwise differ in it; a curve at one batch may vary it."""
+    alike: dict[str, set[int]] = {}
+    for reading, each in zip(readings, factors, strict=True):
+        key = canonical_json([reading.workers, reading.nodes, reading.mode, reading.global_batch, each])
+        alike.setdefault(key, set()).add(reading.accumulation)
+    if any(len(accumulations) > 1 for accumulations in alike.values()):
+        for reading, each in zip(readings, factors, strict=True):
+            each["accumulation"] = reading.accumulation
 
 
 _HELD = {Mode.strong: "global", Mode.weak: "perWorker"}

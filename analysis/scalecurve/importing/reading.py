@@ -71,6 +71,7 @@ class Reading:
     mode: Mode | None = None
     global_batch: int | None = None
     batch_per_worker: int | None = None
+    accumulation: int = 1
     repetition: str | None = None
     price: WorkerPrice | None = None
     model: str | None = None

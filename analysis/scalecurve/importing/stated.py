@@ -41,6 +41,7 @@ def stated(
         mode=_mode(cells["mode"], at("mode")) if "mode" in cells else None,
         global_batch=global_batch,
         batch_per_worker=share,
+        accumulation=_accumulation(cells, at),
         repetition=cells.get("repetition"),
         price=_price(cells, workers, nodes, at, price) if "price" in cells else None,
         model=cells.get("model"),
@@ -103,10 +104,14 @@ def _batches(cells: Mapping[str, str], workers: int, at: Place) -> tuple[int | N
 def _product(cells: Mapping[str, str], name: str, workers: int, at: Place) -> tuple[int, str]:
     """What all workers have of ``name`` in all micro-batches of a step, and the multiplication."""
     share = whole(cells[name], at(name))
-    times = whole(cells["accumulation"], at("accumulation")) if "accumulation" in cells else 1
+    times = _accumulation(cells, at)
     micro = f" × {times} micro-batches" if "accumulation" in cells else ""
     total = share * times * workers
     return total, f"{share}{micro} × {workers} = {total}"
+
+
+def _accumulation(cells: Mapping[str, str], at: Place) -> int:
+    return whole(cells["accumulation"], at("accumulation")) if "accumulation" in cells else 1
 
 
 def _mode(text: str, place: str) -> Mode:

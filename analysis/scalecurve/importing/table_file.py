@@ -161,11 +161,17 @@ def _measured(
 
 def csv_rows(path: Path) -> Rows:
     """(place, cells by header) of every row; raises SourceError for a file that is no CSV."""
-    lines = [(at, line) for at, line in enumerate(read_text(path).splitlines(), 1) if line.strip() and line[0] != "#"]
+    filled = [(at, line) for at, line in enumerate(read_text(path).splitlines(), 1) if line.strip()]
+    lines = [(at, line) for at, line in filled if line[0] != "#"]
     if not lines:
         raise SourceError(f"{path}: is empty; expected a header and a row for each run")
+    first = filled.index(lines[0])
     head = lines[0][1]
     delimiter = max(",;\t", key=head.count)
+    if first and any(map(_is_number, head.split(delimiter))):
+        at, above = filled[first - 1]  # a header such as "#GPUs,img/s", or one that is marked as a comment
+        if above.count(delimiter) == head.count(delimiter) > 0:
+            lines.insert(0, (at, above.removeprefix("# ")))
     rows = csv.reader((line for _, line in lines), delimiter=delimiter, strict=True)
     try:
         header = [name.strip() for name in next(rows)]
@@ -177,6 +183,14 @@ def csv_rows(path: Path) -> Rows:
             yield f"{path.name}, row {at}", dict(zip(header, cells, strict=True))
     except csv.Error as error:
         raise SourceError(f"{path}: not CSV: {error}") from error
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _json_rows(path: Path) -> Rows:

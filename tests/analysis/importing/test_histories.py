@@ -167,3 +167,30 @@ def test_one_message_states_every_column_of_all_files(tmp_path: Path) -> None:
     )
     composed = import_bundle(sources, tmp_path / "out", statements=stated, dry_run=True)
     assert [record.throughput for record in composed.records] == [pytest.approx(50), pytest.approx(90)]
+
+
+def test_runs_alike_but_for_their_accumulation_are_not_pooled(tmp_path: Path) -> None:
+    table = "gpus,grad_accum_steps,effective_batch_size,step_time_s\n"
+    path = tmp_path / "accelerate.csv"
+    path.write_text(table + "1,1,32,0.11\n1,4,32,0.02\n2,1,32,0.03\n2,4,32,0.02\n")
+    composed = compose("lab", list(importer_of(path)[1].read(path, Statements())))
+    points = [(r.trial.point.workers, r.trial.point.axes["parameters.accumulation"]) for r in composed.records]
+    assert points == [(1, 1), (1, 4), (2, 1), (2, 4)]
+
+
+def test_a_curve_may_lower_its_accumulation_as_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "strong.csv"
+    path.write_text("gpus,batch_per_gpu,iters_to_accum,samples/s\n1,8,4,10\n2,8,2,19\n4,8,1,37\n")
+    composed = compose("lab", list(importer_of(path)[1].read(path, Statements())))
+    assert {record.trial.point.series for record in composed.records} == {"strong"}
+    assert {record.trial.point.global_batch for record in composed.records} == {32}
+
+
+def test_tokens_of_a_group_of_gpus_take_the_batch_that_is_stated(tmp_path: Path) -> None:
+    path = tmp_path / "published.csv"
+    path.write_text("# published in 2025\n#-GPUs,GBS,Tokens / sec / GPU\n8,128,1000\n16,256,990\n")
+    composed = compose("lab", list(importer_of(path)[1].read(path, Statements())))
+    assert [(r.trial.point.global_batch, r.summary.throughput) for r in composed.records if r.summary] == [
+        (128, pytest.approx(8000)),
+        (256, pytest.approx(15840)),
+    ]

@@ -18,7 +18,7 @@ from scalecurve.reporting.drawing.views import form
 from scalecurve.reporting.theme import GRID
 
 PANEL_WIDTH, PANEL_HEIGHT = 3.9, 2.9
-LEFT, RIGHT, TOP, BOTTOM, GAP_X, GAP_Y = 0.78, 0.2, 0.34, 0.48, 0.82, 0.9
+LEFT, RIGHT, TOP, BOTTOM, GAP_X, GAP_Y = 0.82, 0.2, 0.34, 0.48, 0.86, 0.9
 WIDE_PANEL = 2 * PANEL_WIDTH + GAP_X
 RIGHT_AXIS = 0.75
 LEGEND_ROW = 0.21
@@ -213,5 +213,5 @@ def _plain_axes(figure: Figure, place: tuple[float, float, float, float]) -> Axe
         axes.spines[side].set_visible(False)
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.yaxis.labelpad = 1.0  # points, so that it is inside the figure beside ticks of seven characters
+    axes.yaxis.labelpad = 3.5  # points, so that it is inside the figure beside ticks of seven characters
     return axes

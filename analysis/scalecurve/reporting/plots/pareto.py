@@ -8,6 +8,7 @@ from scalecurve.render import formatting
 from scalecurve.render.labels import brief, shortened
 from scalecurve.reporting.drawing import WIDE_PANEL, Drawing, Sheet, axis, style
 from scalecurve.reporting.drawing.marks import hollow_marks
+from scalecurve.reporting.drawing.scales import ends
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 from scalecurve.reporting.theme import FAINT
@@ -88,14 +89,18 @@ def _draw(
         hollow_marks(axes, list(zip(*_places([mark for mark in line if mark.partly], factor), strict=True)), look)
         for mark in line:
             at = mark.time.value / factor, mark.money.value
-            if ends := mark.time.ends and mark.money.ends:
-                axes.plot([end / factor for end in mark.time.ends], ends, color=look.color, linewidth=3.4, alpha=0.3)
+            bar = sorted(end / factor for end in ends(mark.time)), sorted(ends(mark.money))
+            if len(bar[0]) == len(bar[1]) > 1:
+                axes.plot(*bar, color=look.color, linewidth=3.4, alpha=0.3)
             above = 5 if index % 2 == 0 else -13  # where curves meet, their numbers do not
             axes.annotate(str(mark.workers), at, (6, above), textcoords="offset points", color=look.color)
             spoken = f"{formatting.interval(mark.time)} s, {formatting.interval(mark.money)}"
             sheet.tip(axes, *at, f"{label}, {count(mark.workers, 'worker')}: {spoken}")
-    for which, values in zip("xy", _places([mark for line in marks for mark in line], factor), strict=True):
-        axis.log_axis(axes, which, min(values), max(values), axis.short)
+    every = [mark for line in marks for mark in line]
+    seconds = [end / factor for mark in every for end in ends(mark.time)]
+    amounts = [end for mark in every for end in ends(mark.money)]
+    axis.log_axis(axes, "x", min(seconds), max(seconds), axis.short)
+    axis.log_axis(axes, "y", min(amounts), max(amounts), axis.short)
     axes.set_xlabel(f"{x} ({unit})")
     axes.set_ylabel(y)
     axes.set_title("Numbers are workers", loc="right", fontsize=8, fontweight="normal", color=FAINT)

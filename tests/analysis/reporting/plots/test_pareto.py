@@ -15,12 +15,19 @@ SECONDS = {1: 400.0, 2: 300.0, 4: 350.0}
 PRICE = {"perWorkerHour": 3.6}
 
 
-def drawn(folder: Path, *, cost: dict[str, float] | None = None, missed: tuple[int, ...] = ()) -> Drawing | None:
-    """Of one, two and four workers; of the ``missed`` counts only the first repetition reaches the target."""
+def drawn(
+    folder: Path, *, cost: dict[str, float] | None = None, missed: tuple[int, ...] = (), spread: float = 0.0
+) -> Drawing | None:
+    """Of one, two and four workers; of the ``missed`` counts only the first repetition reaches the target.
+
+    A repetition takes ``spread`` longer than the one before it.
+    """
 
     def reached(record: TrialRecord) -> TrialRecord:
         workers = record.trial.point.workers
-        seconds = SECONDS[workers] if workers not in missed or record.trial.repetition == 1 else None
+        repetition = record.trial.repetition
+        longer = 1 + spread * repetition
+        seconds = SECONDS[workers] * longer if workers not in missed or repetition == 1 else None
         return record.model_copy(update={"summary": record.summary.model_copy(update={"seconds_to_target": seconds})})  # type: ignore[union-attr]
 
     spec = experiment("goal", modes=["weak"], workers=[1, 2, 4], **({"cost": cost} if cost else {}))  # type: ignore[arg-type]
@@ -45,6 +52,23 @@ def test_the_front_of_the_way_to_the_target_in_money(tmp_path: Path) -> None:
         "weak, 2 workers: 300 s, 0.6000",
         "weak, 4 workers: 350 s, 1.400",
     )
+
+
+def test_intervals_are_inside_the_axes(tmp_path: Path) -> None:
+    drawing = drawn(tmp_path, cost=PRICE, spread=0.05)
+    assert drawing is not None
+    (axes,) = drawing.figure.axes
+    bars = [line for line in axes.get_lines() if line.get_linewidth() == 3.4]
+    assert len(bars) == len(SECONDS)
+    for ends, (low, high) in (("get_xdata", axes.get_xlim()), ("get_ydata", axes.get_ylim())):
+        assert all(low < end < high for bar in bars for end in getattr(bar, ends)())
+
+
+def test_an_interval_that_is_not_printed_is_not_drawn(tmp_path: Path) -> None:
+    drawing = drawn(tmp_path, cost=PRICE, spread=0.3)
+    assert drawing is not None
+    assert all("not known" in tip for tip in drawing.tips)
+    assert not [line for line in drawing.figure.axes[0].get_lines() if line.get_linewidth() == 3.4]
 
 
 def test_workers_times_time_stand_for_money_without_a_price(tmp_path: Path) -> None:

@@ -23,12 +23,11 @@ class _Value(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """What one message size came to; ``times_us`` are those that the axis of time has to hold."""
+    """What one message size came to."""
 
     bytes: int
     busbw: _Value
     time_us: _Value
-    times_us: tuple[float, ...]
 
 
 @plot("allreduce", section="allreduce", order=10)
@@ -71,7 +70,7 @@ def _drawing(title: str, curves: Sequence[tuple[str, list[_Size]]], caption: str
     for axes in (left, right):
         axis.message_axis(axes, [size.bytes for size in everything])
     axis.linear_axis(left, "y", 0, max(size.busbw.high for size in everything) * 1.06, axis.short)
-    times = [time for size in everything for time in size.times_us if time > 0]
+    times = [end for size in everything for end in size.time_us if end > 0]
     axis.log_axis(right, "y", min(times), max(times), lambda us: formatting.seconds(us / 1e6))
     left.set_ylabel("Bus bandwidth (GB/s)")
     right.set_ylabel("Time")
@@ -97,7 +96,7 @@ def _by_place(p: PointBandwidth, report: AllReduceReport) -> Iterator[tuple[str,
 
 def _with_spreads(size: SizeResult) -> _Size:
     busbw, time = (_Value(spread.median, spread.least, spread.most) for spread in (size.busbw, size.time_us))
-    return _Size(size.bytes, busbw, time, (time.low, time.high))
+    return _Size(size.bytes, busbw, time)
 
 
 def _by_collective(results: Sequence[CollectiveResult]) -> Iterator[tuple[str, list[_Size]]]:
@@ -108,7 +107,7 @@ def _by_collective(results: Sequence[CollectiveResult]) -> Iterator[tuple[str, l
         if line.messages == 1 and line.bytes > 0 and line.in_place is line.collective.in_place:
             place = count(each.point.workers, "worker") + (f" ({each.point.layout})" if each.point.nodes > 1 else "")
             tool = "" if line.tool == OWN else line.tool
-            size = _Size(line.bytes, _with_ends(each.busbw), _with_ends(each.time_us), (each.time_us.value,))
+            size = _Size(line.bytes, _with_ends(each.busbw), _with_ends(each.time_us))
             groups.setdefault((each.bundle, each.point.series, line.collective.value, place, tool), []).append(size)
     varied = [len({key[part] for key in groups}) > 1 for part in range(5)]
     for key, sizes in groups.items():

@@ -74,9 +74,9 @@ def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]
                 label=title,
             )
             handles.setdefault(title, line)
-            heights += [value.value for value in values]
             bars = ((at, value.low, value.high) for at, value in zip(places, values, strict=True))
-            interval_bars(axes, bars, look.color, width=2.4, alpha=0.25)
+            ends = interval_bars(axes, bars, look.color, width=2.4, alpha=0.25)
+            heights += [*(value.value for value in values), *ends]
     axes.set_xlim(widths[-1] + 0.5, widths[0] - 0.5)
     axis.fixed_ticks(axes, "x", widths, [str(bits) for bits in widths])
     axes.set_xlabel("Bits")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Produces what docs/evidence/h200 shows, on one machine with 4 H200 GPUs (or as many as a stage says):
-#   docs/evidence/h200/scripts/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|strategies|strategies4|ladder|one-gpu|fashion|sharded|trainers|horovod|projection OUT-FOLDER
+#   docs/evidence/h200/scripts/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|strategies|strategies4|ladder|one-gpu|fashion|two-gpus|sharded|trainers|horovod|projection OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -73,6 +73,18 @@ ladder) # one GPU, three minutes; the largest batch that fits, and what the GPU 
 fashion) # one GPU, nine minutes; update rules on Fashion-MNIST, which is in /tmp/fashion-mnist
     versions > "$out/versions-fashion.txt"
     experiment fashion-optimizers ;;
+two-gpus) # two GPUs, 14 minutes in two calls; DDP and DataParallel, and large batches of Fashion-MNIST, which is in /tmp/fashion-mnist
+    versions > "$out/versions-two-gpus.txt"
+    printf 'spec: {scaling: {workers: [1]}}\n' > "$work/one.yaml"
+    first() { # GPU, name: the points of one worker, on a GPU each at the same time
+        CUDA_VISIBLE_DEVICES=$1 timeout -s INT 300 python3 -m scalecurve run "$here/$2.yaml" --overlay "$work/one.yaml" \
+            --bundle "$work/$2" --resume -o md >> "$out/$2.txt" 2>&1
+    }
+    [ -d "$work/data-parallel" ] || { first 0 data-parallel & first 1 fashion-large-batch & wait; }
+    for name in data-parallel fashion-large-batch; do # each in a call of its own
+        timeout -s INT 260 python3 -m scalecurve run "$here/$name.yaml" --bundle "$work/$name" --add-points -o md >> "$out/$name.txt" 2>&1
+        packed "$name"
+    done ;;
 one-gpu) # one GPU, 17 minutes in two calls; usage at three batches, images read from files, and five depths
     versions > "$out/versions-one-gpu.txt"
     experiment usage
@@ -125,5 +137,5 @@ projection) # two GPUs, three minutes; one worker and the link are measured, two
 extras)
     python3 -m benchmarks.harness_cost --device gpu 2>&1 | tee "$out/harness_cost.txt"
     python3 -m benchmarks.fidelity.fidelity --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
-*) echo "fidelity, experiment, sessions, allreduce, collectives, extras, engine, suspects, strategies, strategies4, ladder, one-gpu, fashion, sharded, trainers, horovod or projection, not $stage" >&2; exit 2 ;;
+*) echo "fidelity, experiment, sessions, allreduce, collectives, extras, engine, suspects, strategies, strategies4, ladder, one-gpu, fashion, two-gpus, sharded, trainers, horovod or projection, not $stage" >&2; exit 2 ;;
 esac

@@ -25,6 +25,7 @@ _TARGET_CAPTION = (
     "none is on the line, and their marks without filling are of the others."
 )
 _BEATEN = 0.35
+_NUMBER = 0.04  # of the height, for a number under the lowest mark or over the highest
 _MILLION = 1e6
 _UNITS = ((7200.0, 3600.0, "h"), (120.0, 60.0, "min"), (0.0, 1.0, "s"))
 
@@ -100,7 +101,9 @@ def _draw(
     seconds = [end / factor for mark in every for end in ends(mark.time)]
     amounts = [end for mark in every for end in ends(mark.money)]
     axis.log_axis(axes, "x", min(seconds), max(seconds), axis.short)
-    axis.log_axis(axes, "y", min(amounts), max(amounts), axis.short)
+    low, high = min(amounts), max(amounts)
+    room = (high / low) ** _NUMBER
+    axis.log_axis(axes, "y", low / room, high * room, axis.short)
     axes.set_xlabel(f"{x} ({unit})")
     axes.set_ylabel(y)
     axes.set_title("Numbers are workers", loc="right", fontsize=8, fontweight="normal", color=FAINT)

@@ -1,15 +1,19 @@
 """Cost against time, of all samples and of the way to a target."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting.drawing import Drawing
+from scalecurve.reporting.drawing.render import plot_settings
 from scalecurve.reporting.findings import analyze
 from scalecurve.reporting.plots.pareto import pareto, pareto_to_target
 from scalecurve_api.record.trial_record import TrialRecord
 from tests.analysis.synthetic import experiment, write_bundle
+from tools import ROOT
 
 SECONDS = {1: 400.0, 2: 300.0, 4: 350.0}
 PRICE = {"perWorkerHour": 3.6}
@@ -62,6 +66,20 @@ def test_intervals_are_inside_the_axes(tmp_path: Path) -> None:
     assert len(bars) == len(SECONDS)
     for ends, (low, high) in (("get_xdata", axes.get_xlim()), ("get_ydata", axes.get_ylim())):
         assert all(low < end < high for bar in bars for end in getattr(bar, ends)())
+
+
+def test_numbers_are_inside_the_axes() -> None:
+    findings = analyze([open_bundle(ROOT / "docs/evidence/h200/fashion-large-batch.zip")])
+    with plot_settings():
+        drawing = pareto_to_target(findings)
+        assert drawing is not None
+        (axes,) = drawing.figure.axes
+        canvas: Any = FigureCanvasAgg(drawing.figure)
+        canvas.draw()
+    frame = axes.get_window_extent()
+    numbers = [text.get_window_extent() for text in axes.texts]
+    assert len(numbers) == 6
+    assert all(frame.y0 < number.y0 and number.y1 < frame.y1 for number in numbers)
 
 
 def test_an_interval_that_is_not_printed_is_not_drawn(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from statistics import fmean
 
 from matplotlib.axes import Axes
 
+from scalecurve.bundle.measurement import MeasuredPoint
 from scalecurve.curves.series_matching import identities
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, level_line, style
@@ -37,11 +38,15 @@ def usage(findings: Findings) -> Drawing | None:
         share is not None for series in findings.measured for p in series.points for r in p.timed for share in _gpus(r)
     )
     lines: dict[tuple[str, str], dict[int, list[float]]] = {}
+    partial: list[MeasuredPoint] = []
     modes = {(series.bundle, series.name): series.mode.value for series in findings.measured}
     for series in findings.measured:
         for p in series.points:
-            shares = [s for r in p.timed for s in (_gpus(r) if on_gpus else r.own_load) if s is not None]
-            if shares:
+            samples = [s for r in p.timed for s in (_gpus(r) if on_gpus else r.own_load)]
+            shares = [s for s in samples if s is not None]
+            if shares and len(shares) < len(samples):  # the table has none, either
+                partial.append(p)
+            elif shares:
                 lines.setdefault((series.bundle, series.name), {}).setdefault(p.point.workers, []).extend(shares)
     identity = identities(findings.curves.series)
     lines = {key: line for key, line in lines.items() if key in identity}
@@ -74,7 +79,8 @@ def usage(findings: Findings) -> Drawing | None:
     axis.linear_axis(panel, "y", 0, 1.06, axis.percent)
     level_line(panel, 1)
     panel.set_ylabel("GPU utilization" if on_gpus else "CPU utilization")
-    return sheet.drawing("GPU usage" if on_gpus else "CPU usage", _GPU if on_gpus else _CPU)
+    left_out = f" Left out: {count(len(partial), 'point')} with a rank or run that has no sample." if partial else ""
+    return sheet.drawing("GPU usage" if on_gpus else "CPU usage", (_GPU if on_gpus else _CPU) + left_out)
 
 
 @plot("usage-over-time", section="time", order=45)

@@ -41,6 +41,21 @@ def test_gpus_where_nvml_told(tmp_path: Path):
     assert all(tip.endswith("80 % busy") for tip in drawing.tips)
 
 
+def test_a_point_with_a_run_without_a_sample_is_neither_drawn_nor_in_the_table(tmp_path: Path):
+    def one_short(record: TrialRecord) -> TrialRecord:
+        of_short = record.trial.point.workers == 1 and record.trial.repetition == 1
+        return record.model_copy(update={"device_samples": [None]}) if of_short else devices(record)
+
+    twice = experiment("busy", modes=["weak"], workers=[1, 2], repetitions=2)
+    found = analyze([open_bundle(write_bundle(tmp_path / "b", twice, tables=False, change=one_short))])
+    drawing = usage(found)
+    assert drawing is not None
+    assert [tip.partition(", ")[2] for tip in drawing.tips] == ["2 workers: 80 % busy"]
+    assert drawing.caption.endswith("Left out: 1 point with a rank or run that has no sample.")
+    (series,) = found.curves.series
+    assert [point.busy for point in series.points] == [None, 0.8]
+
+
 def test_series_of_one_worker_count_stand_beside_each_other(tmp_path: Path):
     of = experiment("e", modes=["weak"], workers=[2], repetitions=1, matrix={"batch.perWorker": [8, 32, 128]})
     drawing = usage(analyze([open_bundle(write_bundle(tmp_path / "b", of, tables=False, change=cores))]))

@@ -58,5 +58,5 @@ class Pictures(Described):
 
     classes: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(default=[], max_length=8)
     """Names of the classes to show; the first eight by default."""
-    per_class: Whole = Field(default=1, ge=1, le=8)
-    """Images of each class to show."""
+    per_class: Whole = Field(default=1, ge=0, le=8)
+    """Images of each class to show; with 0 the records keep no image."""

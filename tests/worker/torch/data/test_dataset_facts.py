@@ -188,3 +188,9 @@ def test_pictures_of_chosen_classes() -> None:
     assert [picture.label for picture in chosen.pictures] == [7, 7, 2, 2]
     with pytest.raises(DataError, match="'seven' is no class of the training set"):
         dataset_facts(train, val, Pictures(classes=["seven"]))
+
+
+def test_no_picture_is_kept_where_none_of_a_class_is_shown() -> None:
+    train, val = (open_data("digits", batch=4, split=split) for split in ("train", "val"))
+    found = dataset_facts(train, val, Pictures(per_class=0))
+    assert (found.pictures, sum(found.class_counts)) == ([], 1438)

@@ -23,14 +23,17 @@ def dataset_facts(training: Loader, validation: Loader, shown: Pictures | None =
         return facts
     counts = np.bincount(labels, minlength=len(training.class_names))
     names = list(training.class_names)
+    facts = facts.model_copy(update={"class_counts": counts.tolist(), "class_names": names})
     shown = shown or Pictures()
     numbers = _numbers(names, shown.classes) if shown.classes else np.unique(labels)[:PICTURES].tolist()
     items = [int(item) for number in numbers for item in np.flatnonzero(labels == number)[: shown.per_class]]
+    if not items:
+        return facts
     pictures = [
         Picture(label=int(labels[item]), shape=list(trained.shape), original=_bytes(original), trained=_bytes(trained))
         for item, original, trained in zip(items, *_small(*training.examples(items)), strict=True)
     ]
-    return facts.model_copy(update={"class_counts": counts.tolist(), "class_names": names, "pictures": pictures})
+    return facts.model_copy(update={"pictures": pictures})
 
 
 def _numbers(names: list[str], shown: list[str]) -> list[int]:

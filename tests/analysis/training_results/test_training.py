@@ -137,7 +137,7 @@ def whole_numbers(trial: TrialSpec) -> QuantizationFacts:
             {"layer": f"stages.{i}.body.0", "kind": kind, "low": low, "high": 1.5, "counts": counts}
         )
         for i in range(9)
-        for kind, low in (("weights", -1.5), ("activations", 0.0))
+        for kind, low in (("weights", -1.5), ("biases", -0.5), ("activations", 0.0))
     ]
     return QuantizationFacts(
         parameters=8000, float_bytes=32_000, float_accuracy=0.97, float_loss=0.1, rows=rows, histograms=histograms

@@ -17,8 +17,9 @@ _CAPTION = (
     "Means over repetitions by what is quantized; bars are intervals. Solid: one scale per tensor; dashed: one per "
     "channel of the weights. Diamonds are PyTorch's built-in quantization at 8 bits; the horizontal line is float32."
 )
+KINDS = {"weights": "Weight", "biases": "Bias", "activations": "Activation"}
 _HISTOGRAMS = (
-    "Weights of one repetition with batch norm folded in, and outputs of each layer on the calibration batches, in "
+    "Parameters of one repetition with batch norm folded in, and outputs of each layer on the calibration batches, in "
     "bins of equal width; counts on a log scale."
 )
 
@@ -94,7 +95,7 @@ def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]
 
 @plot("quantization-histograms", section="quantization", order=20)
 def histograms(findings: Findings) -> Drawing | None:
-    """Weights and activations of a few layers of the first point."""
+    """Weights, biases and activations of a few layers of the first point."""
     quantized = _quantized(findings)
     by_place = {(str(h.kind), h.layer): h for h in facts_of(quantized[0])[0].histograms} if quantized else {}
     layers = list(dict.fromkeys(layer for _, layer in by_place))
@@ -102,17 +103,19 @@ def histograms(findings: Findings) -> Drawing | None:
         return None
     count = min(LAYERS, len(layers))
     chosen = [layers[round(i * (len(layers) - 1) / max(1, count - 1))] for i in range(count)]
-    sheet = Sheet(2 * count, columns=count, width=2.0, height=1.7)
-    for row, kind in enumerate(("weights", "activations")):
+    kinds = [kind for kind in KINDS if any(kind == known for known, _ in by_place)]
+    sheet = Sheet(len(kinds) * count, columns=count, width=2.0, height=1.7)
+    for row, kind in enumerate(kinds):
         for column, layer in enumerate(chosen):
             panel = sheet.panels[row * count + column]
             if histogram := by_place.get((kind, layer)):
                 _bars(panel, histogram, theme.PALETTE[row])
             panel.set_title(layer if row == 0 else "", loc="left", fontsize=9)
-            panel.set_xlabel("Weight" if kind == "weights" else "Activation")
+            panel.set_xlabel(KINDS[kind])
     more = len(layers) - count
     caption = _HISTOGRAMS + (f" {count} layers of {len(layers)}; the record has the others." if more else "")
-    return sheet.drawing(f"Weights and activations: {quantized[0].label}", caption)
+    title = f"{', '.join(kinds[:-1])} and {kinds[-1]}".capitalize()
+    return sheet.drawing(f"{title}: {quantized[0].label}", caption)
 
 
 def _bars(axes: Axes, histogram: LayerHistogram, color: str) -> None:

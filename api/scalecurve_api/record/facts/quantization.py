@@ -27,7 +27,7 @@ class LayerHistogram(Model):
     """Values of one layer in bins of equal width from ``low`` to ``high``."""
 
     layer: Text
-    kind: Literal["weights", "activations"]
+    kind: Literal["weights", "biases", "activations"]
     low: float
     high: float
     counts: list[Int64] = Field(min_length=1, max_length=10_000)

@@ -278,12 +278,14 @@ def test_every_row_of_a_trained_network() -> None:
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
     assert [(each.layer, each.kind) for each in facts.histograms] == [
         ("layers.1", "weights"),
+        ("layers.1", "biases"),
         ("layers.1", "activations"),
         ("layers.3", "weights"),
+        ("layers.3", "biases"),
         ("layers.3", "activations"),
     ]
-    assert [sum(each.counts) for each in facts.histograms] == [24, 48, 6, 32]
-    assert facts.histograms[1].low == 0.0  # after its ReLU
+    assert [sum(each.counts) for each in facts.histograms] == [24, 3, 48, 6, 2, 32]
+    assert facts.histograms[2].low == 0.0  # after its ReLU
 
 
 @pytest.mark.skipif(torch.backends.quantized.engine in ("", "none"), reason="this build of torch has no int8 kernels")

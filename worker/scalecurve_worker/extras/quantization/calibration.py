@@ -1,4 +1,4 @@
-"""Calibration: the range of every activation, and histograms of weights and outputs by layer."""
+"""Calibration: the range of every activation, and histograms of parameters and outputs by layer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from scalecurve_api.record.facts.quantization import LayerHistogram
 from scalecurve_worker.extras.quantization.folding import Operation, kind_of
 
 BINS = 48
+_Kind = Literal["weights", "biases", "activations"]
 _WATCHED = (Operation.start, Operation.layer, Operation.rectify, Operation.sum, Operation.joined)
 
 
@@ -35,9 +36,8 @@ def calibrate(graph: fx.GraphModule, batches: Sequence[Tensor]) -> Calibration:
             counting.run(batch.float())
     histograms = []
     for name, layer in layers.items():
-        weight = graph.get_parameter(f"{layer}.weight").detach().float()
-        ends = float(weight.min()), float(weight.max())
-        histograms.append(_histogram(layer, "weights", ends, torch.histc(weight.cpu(), BINS, *_apart(*ends))))
+        module = graph.get_submodule(layer)
+        histograms += _of_values(layer, "weights", module.weight) + _of_values(layer, "biases", module.bias)
         histograms.append(_histogram(layer, "activations", ranges.seen[name], counting.counts[name]))
     return Calibration(ranges.seen, histograms)
 
@@ -86,8 +86,15 @@ def _apart(low: float, high: float) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _histogram(
-    layer: str, kind: Literal["weights", "activations"], ends: tuple[float, float], counts: Tensor
-) -> LayerHistogram:
+def _of_values(layer: str, kind: _Kind, values: object) -> list[LayerHistogram]:
+    """Count parameters in bins; nothing where a layer has none."""
+    if not isinstance(values, Tensor):
+        return []
+    held = values.detach().float().cpu()
+    ends = float(held.min()), float(held.max())
+    return [_histogram(layer, kind, ends, torch.histc(held, BINS, *_apart(*ends)))]
+
+
+def _histogram(layer: str, kind: _Kind, ends: tuple[float, float], counts: Tensor) -> LayerHistogram:
     low, high = _apart(*ends)
     return LayerHistogram(layer=layer, kind=kind, low=low, high=high, counts=counts.long().tolist())

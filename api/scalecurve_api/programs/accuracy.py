@@ -1,10 +1,17 @@
 """Training to accuracy after the timed windows, and what is measured beside it."""
 
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StrictBool
 
 from scalecurve_api.model import Described, FilePath, Real, Whole
+from scalecurve_api.problem import NOTHING, Problem, expected, forbidden, required
+from scalecurve_api.programs.data import DataSource
+from scalecurve_api.programs.measurement import Measurement
+from scalecurve_api.programs.workload import Workload
+
+_PATH = ("spec", "measure", "accuracy")
 
 
 class Quantization(Described):
@@ -17,8 +24,14 @@ class Quantization(Described):
     """Training batches from which the ranges of activations are taken."""
 
 
-class Accuracy(Described):
+class Accuracy(Measurement):
     """Train to accuracy after timing: fresh parameters, and an evaluation after every epoch."""
+
+    called: ClassVar[str] = "the training to accuracy"
+    runs: ClassVar[Mapping[str, str]] = {
+        "torch": "scalecurve_worker.torch.accuracy:ACCURACY",
+        "tensorflow": "scalecurve_worker.tensorflow.accuracy:ACCURACY",
+    }
 
     epochs: Whole = Field(default=10, ge=1, le=100_000, description="Epochs to train.")
     target: Real | None = Field(default=None, gt=0, le=1)
@@ -34,3 +47,18 @@ class Accuracy(Described):
     def extras(self) -> dict[str, Any]:
         extras = ("checkpoints", "quantization", "noiseScale")
         return {name: value for name, value in self.wire().items() if name in extras and value}
+
+    def problems(self, workload: Workload, workers: int) -> Iterator[Problem]:
+        strategy = workload.resolved_strategy
+        if self.stop_at_target and self.target is None:
+            yield Problem((*_PATH, "target"), NOTHING, required("the accuracy to stop at"))
+        if workload.data.source is DataSource.synthetic:
+            real = ", ".join(source.value for source in DataSource if source is not DataSource.synthetic)
+            needs = expected(f"real data for measure.accuracy: {real}")
+            yield Problem(("spec", "workload", "data", "source"), workload.data.source.value, needs)
+        if strategy is not None and strategy.only_timed:
+            yield Problem(_PATH, self.wire(), forbidden(strategy.only_timed))
+            return
+        for part, value in self.extras.items():
+            if violation := workload.unmeasured(part, workers):
+                yield Problem((*_PATH, part), value, violation)

@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from scalecurve_api.problem import Problem, only_with, unsupported
-from scalecurve_api.programs.accuracy import Accuracy
+from scalecurve_api.problem import Problem, Violation, only_with, unsupported
 from scalecurve_api.programs.all_reduce import MPI_BACKENDS, AllReduce, resolved_backend
 from scalecurve_api.programs.torch import TorchTraining
 from scalecurve_api.programs.torch_options import HALF_HOOKS, BatchNormMode, CommHook, TrainingOptions
@@ -70,8 +69,8 @@ class HorovodWorkload(TorchTraining):
     def wrapper(self) -> str:
         return WRAPPER
 
-    def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
-        yield from super().accuracy_problems(accuracy.model_copy(update={"checkpoints": None}), workers)
+    def unmeasured(self, part: str, workers: int) -> Violation | None:
+        return None if part == "checkpoints" else super().unmeasured(part, workers)
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)

@@ -23,6 +23,7 @@ class Strategy:
     one_process: bool = False  # it drives every worker: each is then a replica in it, with a record of its own
     one_copy: str = ""  # where the only parameters are, if there are no two copies to compare: "on the servers"
     lays_out: bool = False  # it divides workers by workload.parallelism
+    only_timed: str = ""  # why nothing is measured after its timed windows
     options: type[Model] = Model  # the fields of workload.options
 
     def __str__(self) -> str:

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StrictBool
 
 from scalecurve_api.model import Described, Real
-from scalecurve_api.problem import Problem, forbidden, only_with, unsupported
-from scalecurve_api.programs.accuracy import Accuracy
+from scalecurve_api.problem import Problem, Violation, only_with, unsupported
 from scalecurve_api.programs.all_reduce import MPI_BACKENDS
 from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.labels import Pictures, TrainingLabels
@@ -17,7 +16,7 @@ from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.strategy import NameIn, Strategy
 from scalecurve_api.programs.torch_options import HALF_HOOKS, BatchNormMode, CommHook, ServerCount
 from scalecurve_api.programs.training import TrainingWorkload
-from scalecurve_api.programs.workload import ACCURACY, Backend, Launcher, Precision
+from scalecurve_api.programs.workload import Backend, Launcher, Precision
 from scalecurve_api.registry import Registry
 
 CHIEF = "chief"
@@ -65,7 +64,6 @@ class TensorFlowStrategy(Strategy):
 
     options: type[TensorFlowOptions] = TensorFlowOptions
     own_fields: tuple[str, ...] = ()  # fields of the workload that other strategies must leave at their defaults
-    only_timed: str = ""  # why it is never trained to accuracy
     served: bool = False  # a chief and parameter servers run beside its workers
     over_mpi: bool = False  # mpirun starts its ranks
 
@@ -151,11 +149,8 @@ class TensorFlowWorkload(TrainingWorkload):
     def carrier(self, on_gpu: bool) -> str | None:
         return self.resolved_strategy.carrier(self, on_gpu)
 
-    def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
-        if reason := self.resolved_strategy.only_timed:
-            yield Problem(ACCURACY, accuracy.wire(), forbidden(reason))
-        else:
-            yield from super().accuracy_problems(accuracy.model_copy(update={"checkpoints": None}), workers)
+    def unmeasured(self, part: str, workers: int) -> Violation | None:
+        return None if part == "checkpoints" else super().unmeasured(part, workers)
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)

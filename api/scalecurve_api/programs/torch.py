@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
-from scalecurve_api.problem import Problem, forbidden, one_of, only_with, unsupported
-from scalecurve_api.programs.accuracy import Accuracy
+from scalecurve_api.problem import Problem, Violation, forbidden, one_of, only_with, unsupported
 from scalecurve_api.programs.all_reduce import PATTERNS, AllReduce, algorithm_problem, resolved_backend
 from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.parallelism import Parallelism
@@ -20,7 +19,7 @@ from scalecurve_api.programs.torch_options import (
     TrainingOptions,
 )
 from scalecurve_api.programs.training import Trainable, TrainingWorkload, Transfer
-from scalecurve_api.programs.workload import ACCURACY, Backend, DeviceType, Launcher
+from scalecurve_api.programs.workload import Backend, DeviceType, Launcher
 from scalecurve_api.registry import Registry
 
 
@@ -46,7 +45,6 @@ class TorchStrategy(Strategy):
     batch_norm: tuple[BatchNormMode, ...] = ()  # the first is the default; empty if one process has all statistics
     full_replica: bool = False  # every process holds all parameters
     splits_layers: bool = False
-    only_timed: bool = False  # never trained to accuracy
     noise_scale: bool = False
     comm_hooks: bool = False
     static_graph: bool = False
@@ -214,26 +212,16 @@ class TorchWorkload(TorchTraining):
             yield self.problem("parameterServer", only_with(f"strategy {one_of(named(self.strategies, 'served'))}"))
         yield from strategy.problems(self, workers)
 
-    def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
-        strategy = self.resolved_strategy
-        if strategy.only_timed:
-            yield Problem(ACCURACY, accuracy.wire(), forbidden(f"strategy {strategy} is only timed"))
-            return
-        if not strategy.full_replica:
-            replicas = f"strategy {one_of(named(self.strategies, 'full_replica'))}"
-            for name, value in accuracy.extras.items():
-                yield Problem((*ACCURACY, name), value, only_with(replicas))
-        if not accuracy.noise_scale:
-            return
-        where = (*ACCURACY, "noiseScale")
-        if not strategy.noise_scale:
-            yield Problem(where, True, only_with(f"strategy {one_of(named(self.strategies, 'noise_scale'))}"))
-        elif self.options.comm_hook is not CommHook.none:
-            reason = f"DDP takes one hook, and commHook {self.options.comm_hook} is one"
-            yield Problem(where, True, forbidden(reason))
-        elif workers == 1 and self.options.gradient_accumulation == 1:
+    def unmeasured(self, part: str, workers: int) -> Violation | None:
+        flag = "noise_scale" if part == "noiseScale" else "full_replica"
+        if not getattr(self.resolved_strategy, flag):
+            return only_with(f"strategy {one_of(named(self.strategies, flag))}")
+        if part == "noiseScale" and self.options.comm_hook is not CommHook.none:
+            return forbidden(f"DDP takes one hook, and commHook {self.options.comm_hook} is one")
+        if part == "noiseScale" and workers == 1 and self.options.gradient_accumulation == 1:
             reason = "one gradient per step has no other to compare with; set options.gradientAccumulation to 2 or more"
-            yield Problem(where, True, unsupported(f"with 1 worker: {reason}"))
+            return unsupported(f"with 1 worker: {reason}")
+        return None
 
     def _transfer_problems(self, strategy: TorchStrategy) -> Iterator[Problem]:
         if self.transfer.train is Trainable.scratch or self.transfer == Transfer() or strategy.full_replica:

@@ -16,7 +16,6 @@ from pydantic_core import InitErrorDetails
 
 from scalecurve_api.model import Described, Model, Scalar, model_in
 from scalecurve_api.problem import Path, Problem, Violation, forbidden, unsupported
-from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import Data
 from scalecurve_api.programs.env_source import EnvSource, Variable
 from scalecurve_api.programs.installation import is_installed, lacking
@@ -29,7 +28,6 @@ from scalecurve_api.registry import Registry, RegistryError
 # No program can be started with a NUL in its arguments or its environment.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=32_768)]
 DEFAULT_PROGRAM = "torch"
-ACCURACY = ("spec", "measure", "accuracy")
 
 
 class Precision(StrEnum):
@@ -142,6 +140,11 @@ class Workload(Described):
         for strategy in cls.strategies.loadable().values() if cls.strategies is not None else ():
             if strategy.options is not model_in(cls.model_fields["options"].annotation):
                 yield strategy.options
+
+    @classmethod
+    def of_command(cls, words: Sequence[str]) -> tuple[dict[str, Any], list[str]] | None:
+        """Make its fields of a command that does the same, and list options that have none; None of any other."""
+        return None
 
     @property
     def reported(self) -> bool:
@@ -317,9 +320,9 @@ class Workload(Described):
         """Variables that its processes get besides the contract's; the user's are among them."""
         return self.env
 
-    def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
-        for name, value in accuracy.extras.items():
-            yield Problem((*ACCURACY, name), value, forbidden(f"program {self.program} does not measure it"))
+    def unmeasured(self, part: str, workers: int) -> Violation | None:
+        """Say why it does not do an optional part of a measurement, such as ``checkpoints``; None if it does."""
+        return forbidden(f"program {self.program} does not measure it")
 
     def problem(self, field: str, violation: Violation) -> Problem:
         """Place a violation at one field of the workload, named as in YAML: ``options.commHook``."""

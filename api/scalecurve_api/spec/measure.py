@@ -4,6 +4,7 @@ from pydantic import Field, StrictBool
 
 from scalecurve_api.model import Count, Described, Natural, Real, Whole
 from scalecurve_api.programs.accuracy import Accuracy
+from scalecurve_api.programs.measurement import Measurement
 
 
 class Sessions(Described):
@@ -51,6 +52,12 @@ class Measure(Described):
     accuracy: Accuracy | None = Field(default=None, description="Train to accuracy after the timed windows.")
     max_foreign_load: Real = Field(default=0.25, ge=0, le=1)
     """Share of the trial's cores that other processes may use before it is Invalid; 1 turns this off."""
+
+    @property
+    def further(self) -> list[Measurement]:
+        """What is measured after the timed windows."""
+        values = (getattr(self, name) for name in type(self).model_fields)
+        return [value for value in values if isinstance(value, Measurement)]
 
 
 class Repeated(Measure):

@@ -37,8 +37,9 @@ def point_problems(spec: ExperimentSpec) -> Iterator[Problem]:
         if spec.measure.trace is not None and (workload.reported or not workload.traceable):
             traced = forbidden(f"torch's profiler sees no steps of program {workload.program}")
             yield Problem(("spec", "measure", "trace"), spec.measure.trace.wire(), traced)
-        if spec.measure.accuracy is not None:
-            yield from workload.accuracy_problems(spec.measure.accuracy, point.workers)
+        for measurement in spec.measure.further:
+            for problem in measurement.problems(workload, point.workers):
+                yield replace(problem, path=_in_matrix(spec, problem.path))
         if workload.takes_batch:
             yield from _divides(workload, batch, point)
         samples = spec.measure.epoch_samples

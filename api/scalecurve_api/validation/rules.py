@@ -23,7 +23,6 @@ from scalecurve_api.problem import (
     unknown,
     unsupported,
 )
-from scalecurve_api.programs.data import DataSource
 from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.pod_options import MAX_NODES, Nesting
 from scalecurve_api.spec.scaling import Mode
@@ -178,7 +177,7 @@ def _variables(spec: ExperimentSpec) -> Iterator[Problem]:
 
 
 def _measure(spec: ExperimentSpec) -> Iterator[Problem]:
-    measure, data = spec.measure, spec.workload.data
+    measure = spec.measure
     if measure.max_warmup_steps < measure.warmup_steps:
         least = expected(f"at least warmupSteps, {measure.warmup_steps}")
         yield Problem(("spec", "measure", "maxWarmupSteps"), measure.max_warmup_steps, least)
@@ -191,13 +190,6 @@ def _measure(spec: ExperimentSpec) -> Iterator[Problem]:
         least = expected(f"at least repetitions, {measure.repetitions}")
         path: Path = ("spec", "measure", "precision", "maxRepetitions")
         yield Problem(path, measure.precision.max_repetitions, least)
-    accuracy = measure.accuracy
-    if accuracy is not None and accuracy.stop_at_target and accuracy.target is None:
-        yield Problem(("spec", "measure", "accuracy", "target"), NOTHING, required("the accuracy to stop at"))
-    if accuracy is not None and data.source is DataSource.synthetic and "data.source" not in spec.matrix:
-        real = ", ".join(source.value for source in DataSource if source is not DataSource.synthetic)
-        path = ("spec", "workload", "data", "source")
-        yield Problem(path, data.source.value, expected(f"real data for measure.accuracy: {real}"))
 
 
 def _matrix_names(spec: ExperimentSpec) -> Iterator[Problem]:

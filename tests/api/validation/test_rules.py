@@ -236,6 +236,9 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
         # legality: training to accuracy
         ({"measure/accuracy": {"stopAtTarget": True}, "workload": {"model": "mlp", "data": {"source": "digits"}}},
          "spec.measure.accuracy.target", "nothing", "Required", None),
+        ({"measure/accuracy": {}, "workload": {"model": "mlp", "data": {"source": "digits"}},
+          "matrix": {"data.source": ["digits", "synthetic"]}},
+         "spec.matrix.data.source", "synthetic", "Invalid", None),
         # legality: commands and sizes
         ({"workload": {"program": "custom"}}, "spec.workload.command", "nothing", "Required", None),
         ({"workload/command": ["python"]}, "spec.workload.command", ['python'], "Forbidden", None),

@@ -11,7 +11,7 @@ import pytest
 from scalecurve_api.contract import TRIAL_ENV, failure_file
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.process.programs import program
+from scalecurve_worker.process.programs import measurements, program
 from tests.worker.worker_ranks import launch, make_trial, records
 
 EXTENSION = Path(__file__).parent / "extension"
@@ -27,6 +27,12 @@ def run_extension(out: Path, workload: dict[str, object], path: str, *, fails: b
 def test_a_command_is_no_function() -> None:
     with pytest.raises(WorkloadError, match=r"workload\.program: custom runs a command, not a function"):
         program(make_trial(workload={"program": "custom", "command": ["true"]}).workload)
+
+
+def test_a_measurement_that_a_framework_does_not_do_is_named() -> None:
+    trial = make_trial(measure={"accuracy": {"epochs": 1}})
+    with pytest.raises(WorkloadError, match="measure: the training to accuracy is not done by jax"):
+        list(measurements(trial, "jax"))
 
 
 @pytest.mark.processes

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from scalecurve_api.contract import EVALUATIONS_FILE
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_api.record.rank import Evaluation
+from scalecurve_api.record.fact_kind import Recorded
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_worker.training.accuracy import EpochResult, train_epochs
 
 RIGHT = (4, 7, 6, 9)  # of ten, after each epoch
@@ -46,9 +50,14 @@ class Learner:
         ({"target": 1.0, "stop_at_target": True}, 4),
     ],
 )
-def test_training_ends_at_the_target_only_where_it_is_told_to(goal: dict[str, Any], epochs: int) -> None:
-    kept: list[Evaluation] = []
+def test_training_ends_at_the_target_only_where_it_is_told_to(
+    goal: dict[str, Any], epochs: int, tmp_path: Path
+) -> None:
+    facts = Recorded(facts={})
     world = SimpleNamespace(rank=0, barrier=lambda: None, all_gather=lambda value: [value])
-    bench: Any = SimpleNamespace(session=SimpleNamespace(communicator=world, keep_evaluation=kept.append))
+    bench: Any = SimpleNamespace(session=SimpleNamespace(communicator=world, facts=facts, out=tmp_path))
     train_epochs(Learner(), bench, Accuracy(epochs=len(RIGHT), **goal), Optimizer(), 1, reshuffle=True)
-    assert [row.accuracy for row in kept] == [right / 10 for right in RIGHT[:epochs]]
+    expected = [right / 10 for right in RIGHT[:epochs]]
+    assert [row.accuracy for row in EVALUATIONS.of(facts)] == expected
+    lines = (tmp_path / EVALUATIONS_FILE).read_text().splitlines()
+    assert [json.loads(line)["accuracy"] for line in lines] == expected

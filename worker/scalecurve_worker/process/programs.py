@@ -1,9 +1,11 @@
 """Programs and their optional parts, each loaded when a trial uses it."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from scalecurve_api.programs.measurement import Measurement
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.registry import load
 from scalecurve_api.spec.trial import TrialSpec
@@ -35,3 +37,31 @@ EXTRAS = {
 def extra(name: str) -> Any:
     """The function that does this part."""
     return load(EXTRAS[name])
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How a framework does a measurement after the timed windows.
+
+    ``check`` gets the job, its model before training and the request, and raises WorkloadError for a model or data that
+    cannot be measured so. ``run`` gets the job, its bench, its data and the request; collective.
+    """
+
+    run: Callable[[Any, Any, Any, Any], None]
+    check: Callable[[Any, Any, Any], None] = _nothing
+
+
+def measurements(trial: TrialSpec, framework: str) -> Iterator[tuple[Measurement, Measuring]]:
+    """Yield what is measured after the timed windows, and how this framework does it.
+
+    Raises:
+        WorkloadError: the framework does not measure it.
+    """
+    for request in trial.measure.further:
+        if framework not in request.runs:
+            raise WorkloadError(f"measure: {request.called} is not done by {framework}")
+        yield request, load(request.runs[framework])

@@ -1,6 +1,5 @@
 """A rank's session in its trial: its identity, its peers, the trial's spec, and what it writes."""
 
-import json
 import os
 import statistics
 import sys
@@ -11,11 +10,10 @@ from typing import ClassVar, NamedTuple
 
 from pydantic import ConfigDict
 
-from scalecurve_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, PODS_ENV
-from scalecurve_api.record.facts.evaluations import EVALUATIONS
+from scalecurve_api.contract import METRICS_LINGER_ENV, PODS_ENV
 from scalecurve_api.record.journal import StepRow
 from scalecurve_api.record.proof import Proof
-from scalecurve_api.record.rank import Evaluation, RankRecord, RankTopology, WindowKind
+from scalecurve_api.record.rank import RankRecord, RankTopology, WindowKind
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.text import count
 from scalecurve_worker.monitor.metrics import Metrics, open_metrics
@@ -167,15 +165,6 @@ class Session:
         ranks = self.communicator.all_gather([mine, record.parameter_checksum, calls, seen.data and seen.data.digest])
         if self.communicator.rank == 0:
             print("\n".join(summary_lines(ranks, record)), flush=True)
-
-    def keep_evaluation(self, row: Evaluation) -> None:
-        """Add a row to the record, and to ``evals.jsonl`` at once: a training that is killed leaves what it reached."""
-        EVALUATIONS.extend(self.facts, [row])
-        if self.out is not None:
-            with (self.out / EVALUATIONS_FILE).open("a") as file:
-                file.write(json.dumps(row.wire()) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
 
     def _record(self, worker: LocalWorker, facts: Facts) -> RankRecord:
         known = {

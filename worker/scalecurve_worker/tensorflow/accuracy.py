@@ -10,6 +10,7 @@ from typing import Any
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.record.facts.dataset import DATASET
+from scalecurve_worker.process.programs import Measuring
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.tensorflow.data import arrays, image_folder
 from scalecurve_worker.tensorflow.data.sampler import Epochs, in_order
@@ -131,3 +132,6 @@ def _held_out(job: TensorFlowJob, split: FolderSplit) -> tuple[int, Batches]:
     assert split != "test"
     held = read_images(data.source.value, job.config.folder, split)
     return len(held.labels), partial(in_order, len(held.labels), batch, arrays.batches_of(held, shape))
+
+
+ACCURACY = Measuring(train_to_accuracy)

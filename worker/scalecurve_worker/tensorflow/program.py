@@ -7,13 +7,13 @@ from scalecurve_api.programs.workload import DeviceType
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity, identify
+from scalecurve_worker.process.programs import measurements
 from scalecurve_worker.process.trial_spec import out_folder
 from scalecurve_worker.record.session import Facts, Session
 from scalecurve_worker.rendezvous.communicator import find_communicator
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.steps.timing import HostClock
 from scalecurve_worker.tensorflow import models
-from scalecurve_worker.tensorflow.accuracy import train_to_accuracy
 from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, ClusterMembership, follow, meet
 from scalecurve_worker.tensorflow.data.sampler import Epochs
 from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas
@@ -76,7 +76,7 @@ def _serve(trial: TrialSpec, identity: RankIdentity, workload: TensorFlowWorkloa
 
 
 def run_job(job: TensorFlowJob) -> None:
-    """Time the training, then train to accuracy where that is asked for, and write the record."""
+    """Time the training, then measure what else the trial asks for, and write the record."""
     strategy = job.replication.strategy
     trainer = job.trainer(while_timed(job.workload.optimizer, job.trial.point.workers))
     data = job.data()
@@ -99,8 +99,8 @@ def run_job(job: TensorFlowJob) -> None:
         )
     facts.frozen_checksums += frozen_checksum(strategy, trainer.model)
     checksums = replica_checksums(strategy, trainer.model)
-    if job.trial.measure.accuracy is not None and isinstance(data, Epochs):
-        train_to_accuracy(job, bench, data, job.trial.measure.accuracy)
+    for request, measuring in measurements(job.trial, "tensorflow") if isinstance(data, Epochs) else ():
+        measuring.run(job, bench, data, request)
     bench.finish(checksums)
 
 

@@ -7,10 +7,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from scalecurve_api.programs.accuracy import Accuracy
+from scalecurve_api.programs.data import DataSource
 from scalecurve_api.record.facts.dataset import DATASET
 from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
 from scalecurve_api.record.facts.quantization import QUANTIZATION
-from scalecurve_worker.process.programs import extra
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.programs import Measuring, extra
 from scalecurve_worker.record.session import Facts
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch.data import Batch, Loader, dataset_facts
@@ -22,6 +24,18 @@ from scalecurve_worker.torch.sharding import local_elements
 from scalecurve_worker.torch.transfer import frozen_checksum, train_mode
 from scalecurve_worker.training.accuracy import EpochResult, train_epochs, with_test
 from scalecurve_worker.training.checkpoints import open_folder
+
+
+def check(job: TorchJob, model: nn.Module, goal: Accuracy) -> None:
+    """Look before training at what would fail after it.
+
+    Raises:
+        WorkloadError: synthetic data, or a model that cannot be quantized and should be.
+    """
+    if job.workload.data.source is DataSource.synthetic:
+        raise WorkloadError("measure.accuracy: needs real data, but workload.data.source is synthetic")
+    if goal.quantization is not None:
+        extra("check-quantizable")(model)
 
 
 def train_to_accuracy(job: TorchJob, bench: Bench, data: Loader, goal: Accuracy) -> None:
@@ -135,3 +149,6 @@ def use_trained(module: nn.Module, job: TorchJob, facts: Facts, goal: Accuracy, 
         validation = job.data("val", alone=True)
         QUANTIZATION.put(facts, extra("quantize")(module, inputs, validation, goal.quantization))
         validation.close()
+
+
+ACCURACY = Measuring(train_to_accuracy, check)

@@ -43,8 +43,6 @@ class TorchJob:
         self.batch = batch_per_worker(trial)
         self.remotes: list[RemoteParameters] = []
         self.transfer: dict[str, object] = {}
-        if trial.measure.accuracy and workload.data.source is DataSource.synthetic:
-            raise WorkloadError("measure.accuracy: needs real data, but workload.data.source is synthetic")
 
     def build(self, data: DataSpec) -> nn.Module:
         """The model on its device, with parameters drawn from the trial's seed: the same on every rank."""

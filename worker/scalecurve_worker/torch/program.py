@@ -14,11 +14,10 @@ from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError, out_of_memory
 from scalecurve_worker.process.identity import identify
-from scalecurve_worker.process.programs import extra
+from scalecurve_worker.process.programs import measurements
 from scalecurve_worker.record.session import Facts
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch import models
-from scalecurve_worker.torch.accuracy import train_to_accuracy
 from scalecurve_worker.torch.alternates import NoSync, PeakMemory, Plain
 from scalecurve_worker.torch.attach import attach_torch
 from scalecurve_worker.torch.data import DataError, Loader
@@ -72,11 +71,11 @@ def carry_out(
 
 
 def run_job(job: TorchJob) -> RankRecord:
-    """Time the training, then train to accuracy with ``measure.accuracy``, and write the record."""
+    """Time the training, then measure what else the trial asks for, and write the record."""
     data = job.data("train")
     bench, checksum = (job.strategy.measure or _measure)(job, data)
-    if job.trial.measure.accuracy is not None:
-        train_to_accuracy(job, bench, data, job.trial.measure.accuracy)
+    for request, measuring in measurements(job.trial, "torch"):
+        measuring.run(job, bench, data, request)
     data.close()
     job.close()
     return bench.finish(checksum)
@@ -84,8 +83,8 @@ def run_job(job: TorchJob) -> RankRecord:
 
 def _measure(job: TorchJob, data: Loader) -> tuple[Bench, str]:
     model = job.build(data.spec)
-    if job.trial.measure.accuracy is not None and job.trial.measure.accuracy.quantization is not None:
-        extra("check-quantizable")(model)
+    for request, measuring in measurements(job.trial, "torch"):
+        measuring.check(job, model, request)
     flops = _count_flops(job, model, data)
     exposes = job.trial.measure.exposed_communication
     compares_plain = exposes and job.strategy.compares_plain and identify().world == 1

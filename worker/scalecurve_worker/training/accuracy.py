@@ -1,16 +1,21 @@
 """Training to accuracy, after timing, for any framework: an evaluation after every epoch."""
 
+import json
 import math
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from scalecurve_api.contract import EVALUATIONS_FILE
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.record.facts.dataset import DATASET
+from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.record.rank import Evaluation
+from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.training.learning_rate import changes, rate_at
 
@@ -81,11 +86,21 @@ def train_epochs(
             break
         noise = learner.noise_scale(epoch + 1)
         if world.rank == 0:
-            bench.session.keep_evaluation(row)
+            _keep(bench.session, row)
             if noise is not None:
                 NOISE_SCALE.extend(bench.session.facts, [noise])
         if goal.stop_at_target and goal.target is not None and row.accuracy >= goal.target:
             break
+
+
+def _keep(session: Session, row: Evaluation) -> None:
+    """Add a row to the record, and to ``evals.jsonl`` at once: a training that is killed leaves what it reached."""
+    EVALUATIONS.extend(session.facts, [row])
+    if session.out is not None:
+        with (session.out / EVALUATIONS_FILE).open("a") as file:
+            file.write(json.dumps(row.wire()) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def with_test(bench: Bench, items: int, result: EpochResult) -> None:

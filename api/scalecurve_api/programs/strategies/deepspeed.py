@@ -31,7 +31,7 @@ def _deepspeed(stage: int) -> DeepSpeed:
         wrapper=f"DeepSpeedEngine, ZeRO-{stage}",
         batch_norm=(BatchNormMode.local,),
         splits_layers=True,
-        only_timed=True,
+        only_timed=f"strategy deepspeed-zero{stage} is only timed",
         stage=stage,
     )
 

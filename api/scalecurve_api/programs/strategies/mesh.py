@@ -30,7 +30,7 @@ MESH = _Mesh(
     wrapper="DeviceMesh",
     batch_norm=(BatchNormMode.local,),
     splits_layers=True,
-    only_timed=True,
+    only_timed="strategy mesh is only timed",
     lays_out=True,
 )
 

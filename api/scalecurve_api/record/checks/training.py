@@ -25,7 +25,6 @@ CLOCK_NS, CLOCK_SHARE = 50_000_000, 0.002
 """What two clocks of a kernel may differ by: /proc/uptime has steps of 10 ms, and both are slewed alike"""
 WRONG_PEAK = "WrongPeak"
 """It makes no trial Invalid: its times are right, and only shares of the peak are not."""
-_MOMENTS = ("before training", "after the timed windows", "after the training to accuracy")
 
 
 def backend(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
@@ -127,16 +126,17 @@ def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     name = InvalidReason.frozen_changed.value
     if not trial.workload.freezes_layers:
         return Check(name=name, passed=True, detail="no layer was frozen")
-    moments = 3 if trial.measure.accuracy is not None else 2
+    further = (f"after {measurement.called}" for measurement in trial.measure.further)
+    moments = ("before training", "after the timed windows", *further)
     first = ranks[0].frozen_checksums
     for record in ranks:
         sums, rank = record.frozen_checksums, record.topology.rank
-        if len(sums) != moments:
-            detail = f"rank {rank} has {len(sums)} checksums of its frozen layers, expected {moments}"
+        if len(sums) != len(moments):
+            detail = f"rank {rank} has {len(sums)} checksums of its frozen layers, expected {len(moments)}"
             return Check(name=name, passed=False, detail=detail)
-        changed = [moment for moment, checksum in zip(_MOMENTS, sums, strict=False) if checksum != sums[0]]
+        changed = [moment for moment, checksum in zip(moments, sums, strict=True) if checksum != sums[0]]
         if changed:
-            detail = f"the frozen layers of rank {rank} differ {changed[0]} from {_MOMENTS[0]}"
+            detail = f"the frozen layers of rank {rank} differ {changed[0]} from {moments[0]}"
             return Check(name=name, passed=False, detail=detail)
         if sums != first:
             detail = f"the frozen layers of rank {rank} differ from those of rank {ranks[0].topology.rank}"
@@ -144,7 +144,7 @@ def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     return Check(
         name=name,
         passed=True,
-        detail=f"frozen layers bit-equal at {counted(moments, 'moment')} on {counted(len(ranks), 'rank')}",
+        detail=f"frozen layers bit-equal at {counted(len(moments), 'moment')} on {counted(len(ranks), 'rank')}",
     )
 
 

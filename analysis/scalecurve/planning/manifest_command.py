@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalecurve.planning.script_command import CommandError, ScriptCommand, parse_command
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.programs.workload import Launcher
+from scalecurve_api.programs.workload import PROGRAMS, Launcher
 
 _SHELL = re.compile(r"(?:ba|da|a|z|k)?sh")
 _LAUNCHER = re.compile(
@@ -32,21 +31,6 @@ _HOSTS = {
 }  # fmt: skip
 """Options of mpirun that say where ranks run, or what is printed -> words that follow each."""
 _ONE_WORD = ("np", "n", "c", "x", "bind-to", "map-by", "rank-by")
-_BENCHMARK = re.compile(r"(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|sendrecv)_perf(?:_mpi)?")
-_COLLECTIVES = {
-    "all_reduce": Collective.all_reduce,
-    "all_gather": Collective.all_gather,
-    "reduce_scatter": Collective.reduce_scatter,
-    "alltoall": Collective.all_to_all,
-    "broadcast": Collective.broadcast,
-    "sendrecv": Collective.send_recv,
-}
-_TYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16"}
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
-_SIZES = {
-    "b": "minBytes", "minbytes": "minBytes", "e": "maxBytes", "maxbytes": "maxBytes", "f": "factor",
-    "stepfactor": "factor", "n": "iterations", "iters": "iterations", "w": "warmup", "warmup_iters": "warmup",
-}  # fmt: skip
 _BRACED = re.compile(r"(?<![${])\{([A-Za-z_][\w.]*(?:/\d+)?)\}(?!\})")
 _OPTION = (
     r"(?P<option>(?<![\w-])-{{0,2}}(?:[\w-]{{1,64}}\.){{0,8}}(?:{names}))(?:=|[\0 ]+)"
@@ -161,7 +145,7 @@ def _in_shell(shell: list[str], script: str, launcher: Launcher) -> Started:
         )
         return program
     parsed = _parsed(_quoted_words(match["words"]), launcher)
-    if not _BENCHMARK.fullmatch(parsed.words[0].rpartition("/")[2]):
+    if _replaced(parsed.words) is None:
         begin = "" if match["before"].endswith("exec ") else "exec "
         before, after = (_literal(masked[: match.start("words")]), _literal(masked[match.end("words") :]))
         text = shown(f"{before}{begin}{' '.join(parsed.words)}{after}")
@@ -226,41 +210,20 @@ def _custom(command: list[str], launcher: Launcher) -> dict[str, Any]:
 
 
 def _started(parsed: ScriptCommand) -> Started:
-    benchmark = _BENCHMARK.fullmatch(parsed.words[0].rpartition("/")[2])
-    if benchmark:
-        program = _benchmark(_COLLECTIVES[benchmark[1]], parsed.words[1:])
-        program.notes.insert(0, f"{benchmark[0]} is program {program.workload['program']}, in ScaleCurve's own image")
-    else:
-        program = Started(_custom(list(parsed.words), parsed.launcher))
+    program = _replaced(parsed.words) or Started(_custom(list(parsed.words), parsed.launcher))
     program.env, program.ranks = dict(parsed.env), parsed.ranks
     if parsed.dropped:
         program.notes.append(f"the launcher's {', '.join(parsed.dropped)} has no effect here and is left out")
     return program
 
 
-def _benchmark(collective: Collective, words: Sequence[str]) -> Started:
-    """The program that times what a program of nccl-tests times, at its sizes."""
-    sizes: dict[str, Any] = {}
-    left: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.lstrip("-").partition("=")
-        if not equals and rest and not rest[0].startswith("-"):
-            value = rest.pop(0)
-        if (key := _SIZES.get(name)) and (number := _bytes(value)) is not None:
-            sizes[key] = number
-        elif name in ("d", "datatype") and value in _TYPES:
-            sizes["dtype"] = _TYPES[value]
-        elif name not in ("g", "ngpus", "t", "nthreads"):
-            left.append(f"{word} {value}".strip() if not equals else word)
-    if collective is Collective.all_reduce:
-        workload: dict[str, Any] = {"program": "allreduce", "sizes": sizes}
-    else:
-        workload = {"program": "collectives", "collectives": [collective.value], "sizes": sizes}
-    return Started(workload, notes=[f"left out of the benchmark's options: {', '.join(left)}"] if left else [])
-
-
-def _bytes(text: str) -> int | None:
-    match = re.fullmatch(r"(\d{1,15})([KMG]?)(?:i?B)?", text.upper())
-    return int(match[1]) << _UNITS[match[2]] if match else None
+def _replaced(words: Sequence[str]) -> Started | None:
+    """The program that does what the command does; None where it is one of the user's own."""
+    for program in PROGRAMS.loadable().values():
+        if (made := program.of_command(words)) is not None:
+            workload, left = made
+            name = words[0].rpartition("/")[2]
+            notes = [f"{name} is program {workload['program']}, in ScaleCurve's own image"]
+            notes += [f"left out of the benchmark's options: {', '.join(left)}"] if left else []
+            return Started(workload, notes=notes)
+    return None

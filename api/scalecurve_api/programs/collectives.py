@@ -3,9 +3,9 @@
 ``program: allreduce`` times one all-reduce algorithm, ``program: collectives`` every kind of collective.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from scalecurve_api.programs.all_reduce import AllReduce, algorithm_problem, res
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.model_catalog import Framework
+from scalecurve_api.programs.nccl_tests_command import sizes_of, timed_by
 from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Workload
 
 
@@ -129,6 +130,13 @@ class AllReduceWorkload(Microbenchmark):
     all_reduce: AllReduce = AllReduce.auto
     """The algorithm that the collective library is told to use, or a pattern composed of its other collectives."""
 
+    @classmethod
+    def of_command(cls, words: Sequence[str]) -> tuple[dict[str, Any], list[str]] | None:
+        if timed_by(words[0]) is not Collective.all_reduce:
+            return None
+        sizes, left = sizes_of(words[1:])
+        return {"program": "allreduce", "sizes": sizes}, left
+
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)
         if self.all_reduce is AllReduce.hierarchical:
@@ -150,6 +158,13 @@ class CollectivesWorkload(Microbenchmark):
     """Which collectives are timed, one after another in each trial."""
     tool: Literal["nccl-tests"] | None = None
     """A benchmark that each trial runs after its own, on one node, where its programs are on PATH."""
+
+    @classmethod
+    def of_command(cls, words: Sequence[str]) -> tuple[dict[str, Any], list[str]] | None:
+        if (timed := timed_by(words[0])) in (None, Collective.all_reduce):
+            return None
+        sizes, left = sizes_of(words[1:])
+        return {"program": "collectives", "collectives": [timed.value], "sizes": sizes}, left
 
     @property
     def kinds(self) -> int:

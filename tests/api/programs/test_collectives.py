@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.programs.collectives import AllReduceWorkload, CollectivesWorkload
 from tests.api.example_experiments import problems
 
 WORKLOAD = {"program": "collectives"}
@@ -52,3 +53,14 @@ def test_bus_bandwidth_of_four_ranks(kind: Collective, factor: float) -> None:
 def test_the_larger_side_of_a_collective_is_its_size(kind: Collective, world: int, share: int) -> None:
     count = share * world
     assert max(kind.sent(count, world), kind.received(count, world)) == count
+
+
+def test_a_command_of_nccl_tests_is_one_program() -> None:
+    words = ["/opt/alltoall_perf_mpi", "--minbytes=8", "-e", "1G", "-d", "half", "-g", "4", "-c", "1"]
+    sizes = {"minBytes": 8, "maxBytes": 1 << 30, "dtype": "float16"}
+    expected = {"program": "collectives", "collectives": ["all-to-all"], "sizes": sizes}, ["-c 1"]
+    assert CollectivesWorkload.of_command(words) == expected
+    assert AllReduceWorkload.of_command(words) is None
+    assert AllReduceWorkload.of_command(["all_reduce_perf"]) == ({"program": "allreduce", "sizes": {}}, [])
+    assert CollectivesWorkload.of_command(["all_reduce_perf"]) is None
+    assert CollectivesWorkload.of_command(["gather_perf", "-b", "8"]) is None

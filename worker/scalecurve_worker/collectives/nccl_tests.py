@@ -10,25 +10,17 @@ from collections.abc import Iterator, Sequence
 
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.programs.collectives import CollectivesWorkload, Payload, Sizes
+from scalecurve_api.programs.nccl_tests_command import PROGRAMS, TYPES
 from scalecurve_api.record.collective_row import CollectiveRow
 from scalecurve_api.record.nccl_tests_output import printed_results
 
 TOOL = "nccl-tests"
-_PROGRAMS = {
-    Collective.all_reduce: "all_reduce_perf",
-    Collective.all_gather: "all_gather_perf",
-    Collective.reduce_scatter: "reduce_scatter_perf",
-    Collective.all_to_all: "alltoall_perf",
-    Collective.broadcast: "broadcast_perf",
-    Collective.send_recv: "sendrecv_perf",
-}
-_TYPES = {"float32": "float", "bfloat16": "bfloat16", "float16": "half"}
 _PATIENCE_S = 600
 
 
 def why_not(workload: CollectivesWorkload, hosts: Sequence[str], visible_gpus: int) -> str | None:
     """Why it cannot run here; None where it can."""
-    if missing := [name for kind in workload.collectives if shutil.which(name := _PROGRAMS[kind]) is None]:
+    if missing := [name for kind in workload.collectives if shutil.which(name := PROGRAMS[kind]) is None]:
         return f"not on PATH: {', '.join(missing)}"
     if workload.sizes.payload is not Payload.sizes:
         return f"it has no payload {workload.sizes.payload.value}"
@@ -67,7 +59,7 @@ def command(kind: Collective, sizes: Sizes, workers: int) -> list[str]:
     """As long a ladder as ours, checked as well."""
     ladder = ["-b", str(sizes.min_bytes), "-e", str(sizes.max_bytes), "-f", str(sizes.factor)]
     calls = ["-n", str(sizes.iterations), "-w", str(sizes.warmup), "-c", "1"]
-    return [_PROGRAMS[kind], *ladder, *calls, "-g", str(workers), "-d", _TYPES[sizes.dtype]]
+    return [PROGRAMS[kind], *ladder, *calls, "-g", str(workers), "-d", TYPES[sizes.dtype]]
 
 
 def rows_of(kind: Collective, text: str, workers: int, iterations: int) -> Iterator[CollectiveRow]:

@@ -73,7 +73,7 @@ class FactKind(Generic[T]):
     ranks: Combination = FIRST
     bounds: Bounds = field(default_factory=dict)
     checks: Mapping[str, Callable[[TrialSpec, Sequence[Any]], Finding | None]] = field(default_factory=dict)
-
+    apart: Callable[[TrialSpec, Sequence[Any]], str | None] | None = None  # what shows that replicas diverged
     summary: Callable[[TrialSpec, "Recorded"], Mapping[str, Any]] | None = None
     tables: Callable[[T], Mapping[str, bytes]] | None = None  # files beside the record, by name
     is_result: bool = False  # whether its rows are what a program without timed windows measures

@@ -7,7 +7,7 @@ from statistics import mean, median, median_low
 
 from scalecurve_api.programs.torch_options import Updates
 from scalecurve_api.record.checks.proof import drives_all, exchange_now_and_then
-from scalecurve_api.record.facts.parameter_servers import PUSHES, SERVERS
+from scalecurve_api.record.fact_kind import known_kinds
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
@@ -53,7 +53,8 @@ def strategy(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
 def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """The same parameters on every rank at the end, or shards that make up the model, and changed ones."""
     name = InvalidReason.replicas_diverged.value
-    if broken := _shares(trial, ranks) or _servers(trial, ranks):
+    shown = (kind.apart(trial, ranks) for kind in known_kinds() if kind.apart is not None)
+    if broken := _shares(trial, ranks) or next(filter(None, shown), None):
         return Check(name=name, passed=False, detail=broken)
     if drives_all(trial):
         # Of a command of one's own what is not shown is unproved, and this is.
@@ -103,22 +104,6 @@ def _shares(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
         return None
     times = f"{copies} copies of the model have" if copies > 1 else "the model has"
     return f"{sum(held)} elements of parameters in {len(held)} shards, but {times} {copies * parameters}"
-
-
-def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
-    """Every gradient that a rank sent must have reached every server, and their shards make up the model."""
-    options = trial.workload.parameter_servers
-    if options is None:
-        return None
-    servers = SERVERS.of(ranks[0])
-    if len(servers) != options.servers:
-        return f"{len(servers)} parameter servers reported counts, expected {options.servers}"
-    sent = sum(PUSHES.of(record) or 0 for record in ranks)
-    for server in servers:
-        if server.gradients != sent:
-            return f"parameter server {server.server} took {server.gradients} gradients, but the workers sent {sent}"
-    held = sum(server.parameters for server in servers)
-    return None if held == ranks[0].parameters else f"servers hold {held} of {ranks[0].parameters} parameters"
 
 
 def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:

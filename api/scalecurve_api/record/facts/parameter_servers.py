@@ -1,11 +1,13 @@
 """What parameter servers counted, and what was sent to them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import Field
 
 from scalecurve_api.model import Int64, Model, Text
 from scalecurve_api.record.fact_kind import Combination, FactKind, Recorded
+from scalecurve_api.spec.trial import TrialSpec
 
 
 class ServerCounts(Model):
@@ -21,7 +23,23 @@ class ServerCounts(Model):
     staleness: dict[Text, Int64] = Field(default={}, description="updates between fetch and use -> gradients")
 
 
-SERVERS: FactKind[Sequence[ServerCounts]] = FactKind("servers", list[ServerCounts], ())
+def _apart(trial: TrialSpec, ranks: Sequence[Any]) -> str | None:
+    """Every gradient that a rank sent must have reached every server, and their shards make up the model."""
+    options = trial.workload.parameter_servers
+    if options is None:
+        return None
+    servers = SERVERS.of(ranks[0])
+    if len(servers) != options.servers:
+        return f"{len(servers)} parameter servers reported counts, expected {options.servers}"
+    sent = sum(PUSHES.of(record) or 0 for record in ranks)
+    for server in servers:
+        if server.gradients != sent:
+            return f"parameter server {server.server} took {server.gradients} gradients, but the workers sent {sent}"
+    held = sum(server.parameters for server in servers)
+    return None if held == ranks[0].parameters else f"servers hold {held} of {ranks[0].parameters} parameters"
+
+
+SERVERS: FactKind[Sequence[ServerCounts]] = FactKind("servers", list[ServerCounts], (), apart=_apart)
 
 
 def _sent(kind: FactKind[int | None], record: Recorded, rank: int) -> int | None:

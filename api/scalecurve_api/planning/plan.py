@@ -20,7 +20,7 @@ from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import AxisError, resolve
 from scalecurve_api.planning.combinations import Rule, count, distinct, expand, narrowed
 from scalecurve_api.planning.ladder import by_rung
-from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import LADDER_AXIS, AxisValue, ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.measure import Measure

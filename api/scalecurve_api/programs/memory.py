@@ -9,8 +9,8 @@ large, 8 x 1,024 tokens, bf16: 33.4 GiB under DDP and 19.7 GiB under FSDP on 4 G
 
 from dataclasses import dataclass
 
+from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.programs.model_catalog import MODELS
-from scalecurve_api.programs.parallelism import Degrees, PipelineSchedule
 from scalecurve_api.programs.torch import Division, TorchWorkload
 from scalecurve_api.programs.torch_options import Recomputation
 from scalecurve_api.programs.transformer_shapes import TransformerShape, shape_of
@@ -141,8 +141,7 @@ def _activations(
     }[workload.options.activation_checkpointing]
     flying = 1
     if made.pipeline > 1 and workload.layout is not None:
-        gpipe = workload.layout.schedule is PipelineSchedule.gpipe
-        flying = parts if gpipe else min(parts, made.pipeline)
+        flying = workload.layout.in_flight(made.pipeline, parts)
     layers = -(-shape.layers // made.pipeline)
     again = layer - kept
     return tokens * (layers * kept * flying + again + vocabulary * (size % FP32 + _LOSS))

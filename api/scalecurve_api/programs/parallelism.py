@@ -1,9 +1,8 @@
-"""The layout of a training: how many workers each dimension of parallelism has, and what a batch means under it.
+"""The field ``workload.parallelism``: the degrees as an experiment states them, and what follows from them at a point.
 
-The product of the six degrees is the number of workers, so one of them follows from the others. Workers that differ
-in ``replicate``, ``shard`` or ``expert`` read different samples; the workers that share samples are a data-parallel
-group of ``tensor * pipeline * context`` workers. The global batch follows from the worker count alone, in both modes,
-so layouts of one worker count train on equal batches and can be compared.
+The product of the six degrees is the number of workers, so one of them follows from the others. The global batch
+follows from the worker count alone, in both modes, so layouts of one worker count train on equal batches and can be
+compared.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,23 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from scalecurve_api.model import Described, Model, Whole
+from scalecurve_api.model import Described, Whole
 from scalecurve_api.problem import Violation, expected, forbidden
-
-
-class Dimension(StrEnum):
-    """What the workers of one dimension share out; the order is from the outermost to the innermost."""
-
-    pipeline = "pipeline"
-    replicate = "replicate"
-    expert = "expert"
-    shard = "shard"
-    context = "context"
-    tensor = "tensor"
-
-
-DATA = (Dimension.replicate, Dimension.expert, Dimension.shard)
-"""Dimensions whose workers read different samples."""
+from scalecurve_api.programs.degrees import Degrees, Dimension
 
 
 class PipelineSchedule(StrEnum):
@@ -44,59 +29,6 @@ Degree = Literal["auto"] | Annotated[int, Field(ge=1, le=65536, strict=True)]
 AUTO: Literal["auto"] = "auto"
 VIRTUAL = 2
 """Stages of each worker under the interleaved schedule."""
-
-
-class Degrees(Model):
-    """The degrees at one point, whose product is its worker count."""
-
-    replicate: int = Field(default=1, ge=1, description="Copies of the model, each with its own samples.")
-    shard: int = Field(default=1, ge=1, description="Workers that hold one copy's state in shards.")
-    tensor: int = Field(default=1, ge=1, description="Workers that compute each layer together.")
-    pipeline: int = Field(default=1, ge=1, description="Workers that hold the layers one after another.")
-    context: int = Field(default=1, ge=1, description="Workers that share each sequence.")
-    expert: int = Field(default=1, ge=1, description="Workers that hold the experts of each layer.")
-    order: list[Dimension] = Field(default=list(Dimension), description="Dimensions from outermost to innermost.")
-    inside_node: list[Dimension] = Field(default=[], description="Dimensions whose workers are all on one node.")
-    group_batch: int | None = Field(default=None, description="Samples in a step of each data-parallel group.")
-    micro_batches: int = Field(default=1, ge=1, description="Parts of the batch that pass through a pipeline.")
-
-    @property
-    def workers(self) -> int:
-        return prod(self.sizes.values())
-
-    @property
-    def data(self) -> int:
-        """Number of data-parallel groups."""
-        return self.replicate * self.shard * self.expert
-
-    @property
-    def group(self) -> int:
-        """Workers that share the samples of one data-parallel group."""
-        return self.tensor * self.pipeline * self.context
-
-    @property
-    def sizes(self) -> dict[Dimension, int]:
-        """Degree of every dimension, from outermost to innermost."""
-        return {dimension: getattr(self, dimension.value) for dimension in self.order}
-
-    @property
-    def spelled(self) -> str:
-        """Degrees above 1, such as ``tensor=2 pipeline=2``; ``one worker`` where there is none."""
-        return " ".join(f"{name.value}={size}" for name, size in self.sizes.items() if size > 1) or "one worker"
-
-    def data_rank(self, rank: int) -> int:
-        """The data-parallel group of a rank, from 0."""
-        place, group = self.coordinates(rank), 0
-        for dimension in DATA:
-            group = group * self.sizes[dimension] + place[dimension]
-        return group
-
-    def coordinates(self, rank: int) -> dict[Dimension, int]:
-        """Place of a rank in every dimension."""
-        place: dict[Dimension, int] = {}
-        for dimension, size in reversed(self.sizes.items()):
-            rank, place[dimension] = divmod(rank, size)
-        return place
 
 
 class Parallelism(Described):
@@ -149,7 +81,7 @@ class Parallelism(Described):
         inside = _inside(made.sizes, workers_per_node or workers)
         return made.model_copy(update={"group_batch": group, "micro_batches": parts, "inside_node": inside})
 
-    def product_problem(self, workers: int) -> tuple[Dimension, Violation] | None:
+    def _product_problem(self, workers: int) -> tuple[Dimension, Violation] | None:
         """Report the field that is wrong if the degrees do not give this worker count."""
         derived = [name for name, size in self.requested.items() if size == AUTO]
         if len(derived) > 1:
@@ -167,6 +99,24 @@ class Parallelism(Described):
         gives = f"degrees whose product is {workers}, the workers of a point, or one auto{got}"
         return largest, expected(gives)
 
+    def problems(self, workers: int) -> Iterator[tuple[str, Violation]]:
+        """Name the fields that are wrong at a worker count, whatever is trained, and why."""
+        if (wrong := self._product_problem(workers)) is not None:
+            dimension, violation = wrong
+            yield dimension.value, violation
+            return
+        degrees = self.degrees(workers)
+        assert degrees is not None
+        if degrees.pipeline == 1 and self.micro_batches is not None:
+            yield "microBatches", forbidden("without a pipeline options.gradientAccumulation divides the batch")
+        parts = self.micro_batches or degrees.micro_batches
+        if self.schedule is PipelineSchedule.interleaved and parts % degrees.pipeline:
+            multiple = f"a multiple of {degrees.pipeline}, the stages, for schedule interleaved"
+            yield "microBatches", expected(multiple)
+
+    def in_flight(self, stages: int, parts: int) -> int:
+        return parts if self.schedule is PipelineSchedule.gpipe else min(parts, stages)
+
     def _parts(self, stages: int, group_batch: int | None) -> int:
         if stages == 1:
             return self.micro_batches or 1
@@ -183,19 +133,3 @@ def _inside(sizes: Mapping[Dimension, int], workers_per_node: int) -> list[Dimen
             inside.append(dimension)
         stride *= size
     return inside[::-1]
-
-
-def layout_problems(parallelism: Parallelism, workers: int) -> Iterator[tuple[str, Violation]]:
-    """Name the fields that are wrong at a worker count, whatever is trained, and why."""
-    if (wrong := parallelism.product_problem(workers)) is not None:
-        dimension, violation = wrong
-        yield dimension.value, violation
-        return
-    degrees = parallelism.degrees(workers)
-    assert degrees is not None
-    if degrees.pipeline == 1 and parallelism.micro_batches is not None:
-        yield "microBatches", forbidden("without a pipeline options.gradientAccumulation divides the batch")
-    parts = parallelism.micro_batches or degrees.micro_batches
-    if parallelism.schedule is PipelineSchedule.interleaved and parts % degrees.pipeline:
-        multiple = f"a multiple of {degrees.pipeline}, the stages, for schedule interleaved"
-        yield "microBatches", expected(multiple)

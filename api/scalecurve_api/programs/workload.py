@@ -17,10 +17,10 @@ from pydantic_core import InitErrorDetails
 from scalecurve_api.model import Described, Model, Scalar, model_in
 from scalecurve_api.problem import Path, Problem, Violation, forbidden, unsupported
 from scalecurve_api.programs.data import Data
+from scalecurve_api.programs.degrees import Layout
 from scalecurve_api.programs.env_source import EnvSource, Variable
 from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.model_catalog import Framework
-from scalecurve_api.programs.parallelism import Parallelism, layout_problems
 from scalecurve_api.programs.strategy import Strategy
 from scalecurve_api.programs.torch_options import ParameterServerOptions
 from scalecurve_api.registry import Registry, RegistryError
@@ -157,7 +157,7 @@ class Workload(Described):
         return None
 
     @property
-    def layout(self) -> Parallelism | None:
+    def layout(self) -> Layout | None:
         """How the workers are divided into dimensions of parallelism; None where every worker takes its own batch."""
         return None
 
@@ -312,7 +312,7 @@ class Workload(Described):
         if cpu and self.precision in (Precision.tf32, Precision.fp16):
             yield self.problem("precision", unsupported("on device cpu", "fp32 or bf16"))
         if self.layout is not None:
-            for field, violation in layout_problems(self.layout, workers):
+            for field, violation in self.layout.problems(workers):
                 yield self.problem(f"parallelism.{field}", violation)
 
     @property

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from scalecurve_api.model import Int64, Model, Text
-from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.record.fact_kind import EVERY, SHARED, FactKind, Finding
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec

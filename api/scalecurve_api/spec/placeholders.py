@@ -22,7 +22,7 @@ from scalecurve_api.problem import (
     unknown_placeholder,
 )
 from scalecurve_api.programs.custom import DIVIDED_BATCH, CustomWorkload
-from scalecurve_api.programs.parallelism import Degrees, Dimension
+from scalecurve_api.programs.degrees import Degrees, Dimension
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_api.text import spell_value

@@ -6,8 +6,8 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import Field, SerializeAsAny, model_validator
 
 from scalecurve_api.model import Model, SafeName, canonical_json
+from scalecurve_api.programs.degrees import Degrees, Dimension
 from scalecurve_api.programs.old_records import without_foreign_fields
-from scalecurve_api.programs.parallelism import Degrees, Dimension
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import AxisValue, Cost, Expected, Metadata, Name, Resources
 from scalecurve_api.spec.job_kinds import Runner

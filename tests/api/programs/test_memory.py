@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.programs.memory import Memory, memory_of
-from scalecurve_api.programs.parallelism import Degrees
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.validation.rules import check
 from tests.api.example_experiments import experiment

@@ -7,8 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.programs.degrees import Dimension
 from scalecurve_api.programs.model_catalog import MODELS
-from scalecurve_api.programs.parallelism import Dimension, Parallelism
+from scalecurve_api.programs.parallelism import Parallelism
 from scalecurve_api.programs.transformer_shapes import SHAPES
 from scalecurve_api.validation.rules import check
 from scalecurve_api.validation.validate import validate_text

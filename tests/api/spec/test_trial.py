@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import Point

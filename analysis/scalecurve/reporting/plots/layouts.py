@@ -11,7 +11,7 @@ from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_b
 from scalecurve.reporting.features.layouts import layout_results
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
-from scalecurve_api.programs.parallelism import Dimension
+from scalecurve_api.programs.degrees import Dimension
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import count
 

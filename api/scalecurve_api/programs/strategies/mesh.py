@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from scalecurve_api.problem import Problem, Violation, expected, forbidden, unsupported
+from scalecurve_api.programs.degrees import Degrees, Dimension
 from scalecurve_api.programs.model_catalog import reads_tokens
-from scalecurve_api.programs.parallelism import Degrees, Dimension, Parallelism
+from scalecurve_api.programs.parallelism import Parallelism
 from scalecurve_api.programs.torch import TorchStrategy, TorchWorkload
 from scalecurve_api.programs.torch_options import BatchNormMode
 from scalecurve_api.programs.training import TrainingWorkload

@@ -5,7 +5,7 @@ from pathlib import Path
 from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting.findings import analyze
 from scalecurve.reporting.plots.layouts import label_of, layouts
-from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point
 from tests.analysis.synthetic import experiment, write_bundle

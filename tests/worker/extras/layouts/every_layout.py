@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from scalecurve_api.programs.parallelism import Dimension, PipelineSchedule
+from scalecurve_api.programs.degrees import Dimension
+from scalecurve_api.programs.parallelism import PipelineSchedule
 from scalecurve_api.spec.trial import TrialSpec
 from tests.worker.worker_ranks import make_trial
 

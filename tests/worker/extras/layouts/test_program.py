@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.record.layout_facts import AXIS_TRAFFIC, PIPELINE
 from tests.worker.extras.layouts.every_layout import BATCH, PICTURES, TEXT, trial
 from tests.worker.extras.layouts.runs import run, valid

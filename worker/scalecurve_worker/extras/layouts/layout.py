@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
-from scalecurve_api.programs.parallelism import Dimension, Parallelism
+from scalecurve_api.programs.degrees import Dimension
+from scalecurve_api.programs.parallelism import Parallelism
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import Recomputation
 from scalecurve_worker.extras.layouts.context import share_sequences

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
-from scalecurve_api.programs.parallelism import Degrees, Dimension
+from scalecurve_api.programs.degrees import Degrees, Dimension
 
 _CANONICAL = list(Dimension)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.extras.layouts.updates import Loss
 from scalecurve_worker.torch.data import Batch

@@ -12,7 +12,8 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import loss_parallel
 
-from scalecurve_api.programs.parallelism import Dimension, PipelineSchedule
+from scalecurve_api.programs.degrees import Dimension
+from scalecurve_api.programs.parallelism import PipelineSchedule
 from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.extras.layouts.context import own_part
 from scalecurve_worker.extras.layouts.layout import LaidOut

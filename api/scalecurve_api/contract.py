@@ -39,7 +39,6 @@ START_ENV = (
 INSTRUMENT_ENV = "SCALECURVE_INSTRUMENT"  # how a command is timed: auto, sdk or log; unset is sdk
 
 TRIAL_FILE = "trial.json"
-EVALUATIONS_FILE = "evals.jsonl"
 
 
 def journal_file(rank: int) -> str:

@@ -10,9 +10,8 @@ from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.mean import mean
 from scalecurve_api.record.facts.dataset import DATASET
-from scalecurve_api.record.facts.evaluations import EVALUATIONS
+from scalecurve_api.record.facts.evaluations import EVALUATIONS, Evaluation
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE
-from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.spec.trial import Point

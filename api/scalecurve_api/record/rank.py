@@ -98,18 +98,6 @@ class Warmup(Model):
     stable: bool
 
 
-class Evaluation(Model):
-    """One row of ``evals.parquet``: ``wall_s`` is training time so far, evaluation left out."""
-
-    epoch: Int64
-    step: Int64
-    wall_s: float
-    train_loss: float
-    loss: float
-    accuracy: float
-    train_accuracy: float | None = Field(default=None, description="over the epoch's batches, as they were trained on")
-
-
 class Traffic(Model):
     """Bytes of gradients and parameters that one rank sends in a step.
 

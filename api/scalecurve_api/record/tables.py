@@ -1,4 +1,4 @@
-"""Journals and evaluations -> Parquet bytes. Deterministic: the same rows give the same bytes.
+"""Journals and rows of facts -> Parquet bytes. Deterministic: the same rows give the same bytes.
 
 pyarrow is imported when a table is encoded, so that reading models and planning needs pydantic alone.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scalecurve_api.model import Model
 from scalecurve_api.record import journal
-from scalecurve_api.record.rank import Evaluation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,17 +36,11 @@ def encode_steps(journals: Mapping[int, bytes]) -> bytes:
     return _write(schema, [_rank_table(rank, journals[rank], schema) for rank in sorted(journals)])
 
 
-def encode_evaluations(evaluations: Sequence[Evaluation]) -> bytes:
-    """``evals.parquet``: one row an evaluation, in the order they happened."""
+def encode_rows(schema: pa.Schema, rows: Sequence[Model]) -> bytes:
+    """One row a model, in their order: its fields by the names of the columns."""
     import pyarrow as pa
 
-    kinds = {"epoch": pa.int32(), "step": pa.int64()}
-    names = ("epoch", "step", "wall_s", "train_loss", "loss", "accuracy", "train_accuracy")
-    schema = pa.schema(
-        [pa.field(name, kinds.get(name, pa.float64()), nullable=name == "train_accuracy") for name in names]
-    )
-    rows = [evaluation.model_dump() for evaluation in evaluations]
-    return _write(schema, [pa.Table.from_pylist(rows, schema=schema)])
+    return _write(schema, [pa.Table.from_pylist([row.model_dump() for row in rows], schema=schema)])
 
 
 def _rank_table(rank: int, data: bytes, schema: pa.Schema) -> pa.Table:

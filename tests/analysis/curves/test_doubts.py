@@ -21,7 +21,8 @@ from scalecurve.reporting.findings import analyze
 from scalecurve.reporting.plots import accuracy as plots_of_accuracy
 from scalecurve.reporting.plots.ranks import step_times
 from scalecurve.reporting.theme import PAPER
-from scalecurve_api.record.rank import Evaluation, WindowKind
+from scalecurve_api.record.facts.evaluations import Evaluation
+from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import Check, TrialRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
 from scalecurve_models.comparison.tables import prediction_tables

@@ -11,7 +11,7 @@ from scalecurve.reporting.plots.training import fit, over_workers
 from scalecurve.reporting.plots.training_axes import over_values
 from scalecurve.training_results import training
 from scalecurve.training_results.along_axes import along_axes
-from scalecurve_api.record.rank import Evaluation
+from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import experiment, write_bundle

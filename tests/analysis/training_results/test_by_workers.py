@@ -17,8 +17,8 @@ from scalecurve.training_results.by_approach import difference
 from scalecurve.training_results.convergence import TOLERANCE, WIDTH, settled, smoothed
 from scalecurve.training_results.critical_batch import critical_batches, noise_scale_of_run
 from scalecurve.training_results.extrapolation import extrapolate
+from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
-from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec

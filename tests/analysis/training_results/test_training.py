@@ -23,10 +23,9 @@ from scalecurve.statistics.mean import mean
 from scalecurve.training_results import training
 from scalecurve.training_results.tables import accuracy_table
 from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, Picture
-from scalecurve_api.record.facts.evaluations import EVALUATIONS
+from scalecurve_api.record.facts.evaluations import EVALUATIONS, Evaluation
 from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
 from scalecurve_api.record.facts.quantization import LayerHistogram, QuantizationFacts, QuantizedRow
-from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import experiment, write_bundle

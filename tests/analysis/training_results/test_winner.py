@@ -8,7 +8,7 @@ import pytest
 from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting.answer import Answer, answer
 from scalecurve.reporting.findings import analyze
-from scalecurve_api.record.rank import Evaluation
+from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 

@@ -15,9 +15,10 @@ from scalecurve_api.model import canonical_json
 from scalecurve_api.record.assemble import Assembled, assemble, combine_windows, summarize
 from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.extremes import slowest_step_times
+from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.record.journal import JournalError
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.record.rank import Evaluation, RankRecord, WindowKind
+from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Summary, Timeline, TrialRecord
 from scalecurve_api.spec.trial import FailedReason, TrialPhase
 from tests.api.rank_records import (

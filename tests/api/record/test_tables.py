@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scalecurve_api.record.facts.evaluations import Evaluation, encode_evaluations
 from scalecurve_api.record.journal import JournalError, StepRow
-from scalecurve_api.record.rank import Evaluation
-from scalecurve_api.record.tables import STEP_COLUMNS, encode_evaluations, encode_steps
+from scalecurve_api.record.tables import STEP_COLUMNS, encode_steps
 from tests.api.rank_records import journal_of, row, steps_of
 
 INT32, INT64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)

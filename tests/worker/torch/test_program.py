@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from scalecurve_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failure_file, journal_file
+from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, failure_file, journal_file
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
 from scalecurve_api.record.facts.dataset import DATASET
-from scalecurve_api.record.facts.evaluations import EVALUATIONS
+from scalecurve_api.record.facts.evaluations import EVALUATIONS, EVALUATIONS_FILE, Evaluation
 from scalecurve_api.record.facts.quantization import QUANTIZATION
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.record.rank import Evaluation, RankFailure, WindowKind
+from scalecurve_api.record.rank import RankFailure, WindowKind
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError

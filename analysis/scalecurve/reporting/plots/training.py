@@ -17,7 +17,7 @@ from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results import PointTraining
 from scalecurve.training_results.by_workers import epochs_to_settle, turnaround_s
-from scalecurve_api.record.rank import Evaluation
+from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.text import count
 
 LOG_FROM = 4.0  # an axis is on a log scale where its largest value is this many times the smallest

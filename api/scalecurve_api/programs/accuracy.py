@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool
 from scalecurve_api.model import Described, FilePath, Real, Whole
 from scalecurve_api.problem import NOTHING, Problem, expected, forbidden, required
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.measurement import Measurement
+from scalecurve_api.programs.measurement import FurtherMeasurement
 from scalecurve_api.programs.workload import Workload
 
 _PATH = ("spec", "measure", "accuracy")
@@ -24,7 +24,7 @@ class Quantization(Described):
     """Training batches from which the ranges of activations are taken."""
 
 
-class Accuracy(Measurement):
+class Accuracy(FurtherMeasurement):
     """Train to accuracy after timing: fresh parameters, and an evaluation after every epoch."""
 
     called: ClassVar[str] = "the training to accuracy"

@@ -83,7 +83,7 @@ class Degrees(Model):
         return place
 
 
-class Layout(Protocol):
+class StatedLayout(Protocol):
     """What an experiment states of the division of its workers into dimensions."""
 
     @property

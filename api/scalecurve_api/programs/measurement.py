@@ -8,7 +8,7 @@ from scalecurve_api.problem import Problem
 from scalecurve_api.programs.workload import Workload
 
 
-class Measurement(Described):
+class FurtherMeasurement(Described):
     """A request for something that is measured after the timed windows."""
 
     called: ClassVar[str]

@@ -17,7 +17,7 @@ from pydantic_core import InitErrorDetails
 from scalecurve_api.model import Described, Model, Scalar, model_in
 from scalecurve_api.problem import Path, Problem, Violation, forbidden, unsupported
 from scalecurve_api.programs.data import Data
-from scalecurve_api.programs.degrees import Layout
+from scalecurve_api.programs.degrees import StatedLayout
 from scalecurve_api.programs.env_source import EnvSource, Variable
 from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.model_catalog import Framework
@@ -157,7 +157,7 @@ class Workload(Described):
         return None
 
     @property
-    def layout(self) -> Layout | None:
+    def layout(self) -> StatedLayout | None:
         """How the workers are divided into dimensions of parallelism; None where every worker takes its own batch."""
         return None
 

@@ -4,7 +4,7 @@ from pydantic import Field, StrictBool
 
 from scalecurve_api.model import Count, Described, Natural, Real, Whole
 from scalecurve_api.programs.accuracy import Accuracy
-from scalecurve_api.programs.measurement import Measurement
+from scalecurve_api.programs.measurement import FurtherMeasurement
 
 
 class Sessions(Described):
@@ -54,10 +54,10 @@ class Measure(Described):
     """Share of the trial's cores that other processes may use before it is Invalid; 1 turns this off."""
 
     @property
-    def further(self) -> list[Measurement]:
+    def further(self) -> list[FurtherMeasurement]:
         """What is measured after the timed windows."""
         values = (getattr(self, name) for name in type(self).model_fields)
-        return [value for value in values if isinstance(value, Measurement)]
+        return [value for value in values if isinstance(value, FurtherMeasurement)]
 
 
 class Repeated(Measure):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from scalecurve_api.programs.measurement import Measurement
+from scalecurve_api.programs.measurement import FurtherMeasurement
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.registry import load
 from scalecurve_api.spec.trial import TrialSpec
@@ -55,7 +55,7 @@ class Measuring:
     check: Callable[[Any, Any, Any], None] = _nothing
 
 
-def measurements(trial: TrialSpec, framework: str) -> Iterator[tuple[Measurement, Measuring]]:
+def measurements(trial: TrialSpec, framework: str) -> Iterator[tuple[FurtherMeasurement, Measuring]]:
     """Yield what is measured after the timed windows, and how this framework does it.
 
     Raises:

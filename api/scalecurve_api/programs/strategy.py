@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from enum import StrEnum
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -28,6 +29,26 @@ class Strategy:
 
     def __str__(self) -> str:
         return self.name
+
+
+class Servers(Protocol):
+    """What the core asks of servers that hold the parameters of a strategy, and that the first rank starts."""
+
+    @property
+    def servers(self) -> int:
+        """Count them."""
+
+    @property
+    def updates(self) -> StrEnum:
+        """Return when a server updates its parameters."""
+
+    @property
+    def asynchronous(self) -> bool:
+        """Tell whether a worker waits for no other one."""
+
+    @property
+    def backup_workers(self) -> int:
+        """Count the workers whose gradients an update may leave out."""
 
 
 S = TypeVar("S", bound=Strategy)

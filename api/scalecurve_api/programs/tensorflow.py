@@ -105,6 +105,7 @@ class TensorFlowWorkload(TrainingWorkload):
     requires: ClassVar[str] = "tensorflow"
     worker_image: ClassVar[str] = "tensorflow"
     model_framework: ClassVar[Framework] = "tensorflow"
+    for_strategies: ClassVar[tuple[str, ...]] = ("parameterServer",)
     strategies: ClassVar[Registry[TensorFlowStrategy]] = TENSORFLOW_STRATEGIES
 
     program: Literal["tensorflow"]

@@ -117,6 +117,7 @@ class TorchWorkload(TorchTraining):
 
     runs: ClassVar[str] = "scalecurve_worker.torch.program:run"
     worker_image: ClassVar[str] = "torch"
+    for_strategies: ClassVar[tuple[str, ...]] = ("parameterServer",)
     strategies: ClassVar[Registry[TorchStrategy]] = TORCH_STRATEGIES
 
     program: Literal["torch"] = "torch"

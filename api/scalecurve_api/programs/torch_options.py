@@ -113,3 +113,7 @@ class ParameterServerOptions(ServerCount):
     """Synchronous updates: do not wait for this many of the slowest gradients of a step."""
     staleness_aware: StrictBool = False
     """Asynchronous updates: divide the learning rate by a gradient's staleness."""
+
+    @property
+    def asynchronous(self) -> bool:
+        return self.updates is Updates.asynchronous

@@ -21,8 +21,7 @@ from scalecurve_api.programs.degrees import StatedLayout
 from scalecurve_api.programs.env_source import EnvSource, Variable
 from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.model_catalog import Framework
-from scalecurve_api.programs.strategy import Strategy
-from scalecurve_api.programs.torch_options import ParameterServerOptions
+from scalecurve_api.programs.strategy import Servers, Strategy
 from scalecurve_api.registry import Registry, RegistryError
 
 # No program can be started with a NUL in its arguments or its environment.
@@ -82,6 +81,8 @@ class Workload(Described):
     """Whether torch's profiler sees its steps."""
     built_in: ClassVar[bool] = False
     """Whether its training loop is ours, and so one training job by construction."""
+    for_strategies: ClassVar[tuple[str, ...]] = ()
+    """Fields that only some of its strategies read: set beside others, no mistake if the strategy is an axis."""
     strategies: ClassVar[Registry[Any] | None] = None
     """Its ways to spread training over workers, if it has several: entries are ``Strategy`` of a kind of its own."""
 
@@ -233,8 +234,8 @@ class Workload(Described):
         return None
 
     @property
-    def parameter_servers(self) -> ParameterServerOptions | None:
-        """Settings of servers that the first rank starts and reports on."""
+    def parameter_servers(self) -> Servers | None:
+        """Servers that hold the parameters, if the first rank starts any."""
         return None
 
     def calls(self) -> int | None:

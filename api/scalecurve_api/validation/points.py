@@ -32,7 +32,7 @@ def point_problems(spec: ExperimentSpec) -> Iterator[Problem]:
             yield from _workload(spec, resolved[key][0])
         workload, batch = resolved[key]
         for problem in workload.problems(point.workers, point.nodes):
-            if problem.path[2] != "parameterServer" or len(problem.path) > 3 or "strategy" not in spec.matrix:
+            if "strategy" not in spec.matrix or ".".join(map(str, problem.path[2:])) not in workload.for_strategies:
                 yield replace(problem, path=_in_matrix(spec, problem.path))
         if spec.measure.trace is not None and (workload.reported or not workload.traceable):
             traced = forbidden(f"torch's profiler sees no steps of program {workload.program}")

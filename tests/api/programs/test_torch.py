@@ -106,3 +106,10 @@ def test_all_of_them_together_are_taken() -> None:
         measure={"checkpoints": "trained", "quantization": {"bits": [8, 2]}, "noiseScale": True},
     )
     assert list(problems(changes)) == []
+
+
+def test_settings_of_one_strategy_stand_beside_others_of_an_axis() -> None:
+    settings = {"workload/parameterServer": {"servers": 2}}
+    (alone,) = problems(settings)
+    assert alone.field == "spec.workload.parameterServer"
+    assert list(problems({**settings, "matrix": {"strategy": ["ddp", "parameter-server"]}})) == []

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from math import ceil, floor
 from statistics import mean, median, median_low
 
-from scalecurve_api.programs.torch_options import Updates
 from scalecurve_api.record.checks.proof import drives_all, exchange_now_and_then
 from scalecurve_api.record.fact_kind import known_kinds
 from scalecurve_api.record.rank import RankRecord, WindowKind
@@ -77,7 +76,7 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         return Check(name=name, passed=False, detail=f"{detail}; {rare}" if rare else detail)
     detail = f"parameters equal on {counted(len(ranks), 'rank')}"
     servers = trial.workload.parameter_servers
-    if servers is not None and servers.updates is Updates.asynchronous:
+    if servers is not None and servers.asynchronous:
         # Between two fetches the ranks' parameters differ, and nothing bounds by how much.
         detail += ", as fetched after the last update; no bound on what they differ by before"
     return Check(name=name, passed=True, detail=detail)

@@ -30,9 +30,9 @@ def test_a_deepspeed_that_does_not_import_is_named_with_its_error(monkeypatch: p
     def broken(name: str) -> object:
         raise RuntimeError("built for another torch")
 
+    workload: Any = Workload.model_validate({"strategy": "deepspeed-zero3"})
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(importlib, "import_module", broken)
     monkeypatch.setenv("DS_ACCELERATOR", "cpu")
-    workload: Any = Workload.model_validate({"strategy": "deepspeed-zero3"})
     with pytest.raises(WorkloadError, match="does not import: RuntimeError: built for another torch"):
         engine(nn.Linear(1, 1), CPU, workload)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from scalecurve_api.model import understood
 from scalecurve_api.record import fact_kind
 from scalecurve_api.record.assemble import assemble
+from scalecurve_api.record.checks.training import replicas
 from scalecurve_api.record.envelope import seal, unseal
 from scalecurve_api.record.fact_kind import FactKind, known_kinds
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
@@ -91,3 +92,18 @@ def test_a_kind_under_another_name_than_its_own_is_named(monkeypatch: pytest.Mon
     monkeypatch.setattr(fact_kind, "FACT_KINDS", Registry("none", "kind of fact", FactKind, {"noise": NOISE_SCALE}))
     with pytest.warns(UserWarning, match="kind of fact 'noiseScale' is registered as 'noise' and ignored"):
         assert not list(known_kinds())
+
+
+def test_facts_show_replicas_that_diverged_and_a_broken_kind_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = [rank_record(rank, TWO) for rank in range(2)]
+
+    def kinds(**apart: Any) -> None:
+        made = {name: FactKind(name, dict, None, apart=function) for name, function in apart.items()}
+        monkeypatch.setattr(fact_kind, "FACT_KINDS", Registry("none", "kind of fact", FactKind, made))
+
+    kinds(quiet=lambda trial, ranks: None, loud=lambda trial, ranks: f"{len(ranks)} ranks are two models")
+    found = replicas(TWO, ranks)
+    assert (found.passed, found.detail) == (False, "2 ranks are two models")
+    kinds(broken=lambda trial, ranks: ranks[9])
+    with pytest.warns(UserWarning, match="kind of fact 'broken': IndexError"):
+        assert replicas(TWO, ranks).passed

@@ -6,6 +6,7 @@ A package adds a check by an entry point in the group ``scalecurve.checks``::
     EnoughTokens = "my_package.checks:ENOUGH_TOKENS"
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -54,6 +55,18 @@ def fact_checks(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[Check
                 finding = None, f"the check failed: {type(error).__name__}: {error}"
             if finding is not None:
                 yield Check(name=name, passed=finding[0], detail=finding[1])
+
+
+def told_apart(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[str]:
+    """Yield what facts show of replicas that diverged; a kind of fact that fails by an exception is a warning."""
+    for kind in known_kinds():
+        try:
+            said = kind.apart(trial, ranks) if kind.apart is not None else None
+        except Exception as error:  # of another package's code
+            warnings.warn(f"kind of fact {kind.name!r}: {type(error).__name__}: {error}", stacklevel=2)
+            continue
+        if said:
+            yield said
 
 
 def makes_invalid(check: Check) -> bool:

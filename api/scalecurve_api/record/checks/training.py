@@ -6,7 +6,7 @@ from math import ceil, floor
 from statistics import mean, median, median_low
 
 from scalecurve_api.record.checks.proof import drives_all, exchange_now_and_then
-from scalecurve_api.record.fact_kind import known_kinds
+from scalecurve_api.record.checks.registered import told_apart
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
@@ -52,8 +52,7 @@ def strategy(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
 def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """The same parameters on every rank at the end, or shards that make up the model, and changed ones."""
     name = InvalidReason.replicas_diverged.value
-    shown = (kind.apart(trial, ranks) for kind in known_kinds() if kind.apart is not None)
-    if broken := _shares(trial, ranks) or next(filter(None, shown), None):
+    if broken := _shares(trial, ranks) or next(told_apart(trial, ranks), None):
         return Check(name=name, passed=False, detail=broken)
     if drives_all(trial):
         # Of a command of one's own what is not shown is unproved, and this is.

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scalecurve_api.problem import Problem
-from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.programs.torch import TORCH_STRATEGIES
 from scalecurve_api.validation.rules import check
 from tests.api.example_experiments import problems

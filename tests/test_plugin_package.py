@@ -53,9 +53,17 @@ def test_an_experiment_of_the_program_runs_and_is_reported_with_the_plot(site: P
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
     ran = python(site, "-m", "scalecurve", "run", "e.yaml", "--bundle", "bundle", folder=tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert {len(measured(path)) for path in tmp_path.glob("bundle/**/trial.json")} == {1, 2}, "a fact of each rank"
     written = python(site, "-m", "scalecurve", "report", "bundle", "--out", "report", folder=tmp_path)
     assert written.returncode == 0, written.stderr
     assert "![Example](plots/example.png)" in (tmp_path / "report" / "report.md").read_text()
+
+
+def measured(path: Path) -> list[int]:
+    """Return the steps in which each rank noted its fact of the package, which take time."""
+    facts = json.loads(path.read_text())["facts"]["oversleep"]
+    assert all(fact["seconds"] > 0 for fact in facts)
+    return [fact["steps"] for fact in facts]
 
 
 @pytest.mark.parametrize(

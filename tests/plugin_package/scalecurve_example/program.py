@@ -12,6 +12,7 @@ from scalecurve_api.model import Model, Real
 from scalecurve_api.problem import Problem, unsupported
 from scalecurve_api.programs.workload import DeviceType, Workload
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_example.fact import OVERSLEEP, Oversleep
 
 
 class SleepOptions(Model):
@@ -39,8 +40,11 @@ def run(trial: TrialSpec) -> None:
     """Run a trial on this rank."""
     from scalecurve_worker import attach  # the validator imports this module where no worker is installed
 
-    workload = trial.workload_as(SleepWorkload)
-    bench = attach()
+    asked = trial.workload_as(SleepWorkload).options.step_ms / 1000
+    bench, slept = attach(), Oversleep(steps=0, seconds=0)
     while bench.step(trial.point.batch_per_worker or 1):
-        time.sleep(workload.options.step_ms / 1000)
+        began = time.perf_counter()
+        time.sleep(asked)
+        slept = Oversleep(steps=slept.steps + 1, seconds=slept.seconds + time.perf_counter() - began - asked)
+    OVERSLEEP.put(bench.session.facts, slept)
     bench.finish()

@@ -8,8 +8,7 @@ from types import FunctionType
 import pytest
 from click.testing import CliRunner
 
-from scalecurve.cli import cli
-from scalecurve.cli import published as published_results
+from scalecurve.cli import analyses, cli
 from scalecurve.corpus.corpus_file import read_corpus, write_corpus
 from scalecurve_api.registry import Registry
 from tests.analysis.corpus.published import corpus, kind
@@ -112,7 +111,7 @@ def test_a_corpus_of_one_s_own_grows_and_is_compared_with(desk: Desk, published:
 
 def test_without_a_collection_what_needs_one_says_so(monkeypatch: pytest.MonkeyPatch):
     none: Registry[FunctionType] = Registry("scalecurve.no_results", "collection of results", FunctionType, {})
-    monkeypatch.setattr(published_results, "PUBLISHED", none)
+    monkeypatch.setattr(analyses, "PUBLISHED", none)
     compared = CliRunner().invoke(cli, ["compare", str(SESSIONS), "--with", "corpus"])
     assert (compared.exit_code, compared.stderr) == (
         3,

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 import click
 
 from scalecurve.cli.bundles import bundles_argument, doubts, include_unproved_option, label_option, open_all
-from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import Fraction, fail, output_option, say, show, show_or_end, text_width
 from scalecurve.cli.price import price_options
+from scalecurve_api.registry import Registry, RegistryError
+from scalecurve_api.text import did_you_mean
 
 if TYPE_CHECKING:
     from scalecurve.checks.compare import Comparison
     from scalecurve.cli.price import PriceOverride
+
+PUBLISHED: Registry[FunctionType] = Registry("scalecurve.published", "collection of results", FunctionType, {})
+"""Collections of published results that a bundle is compared with.
+
+An entry is a function of bundles' paths, the name or file of the collection, what it calls the model ("" if not
+stated), whether points that do not count are included, and the output format; it prints the comparison.
+"""
 
 
 @click.command("compare")
@@ -70,11 +81,10 @@ def compare(
     With --with, show where each point of one bundle stands among published systems: percentile, and what differs.
     """
     from scalecurve.checks.compare import compare
-    from scalecurve.cli.published import compare_with_published
 
     if corpus is not None:
         paths = [path for path in (before, after) if path]
-        compare_with_published(paths, corpus, model or "", include_unproved, output)
+        _compare_with_published(paths, corpus, model or "", include_unproved, output)
         return
     if after is None:
         fail("AFTER: missing; expected a second bundle, or --with corpus", EXIT_INPUT)
@@ -99,12 +109,34 @@ def compare(
 
 
 def _result(comparison: Comparison) -> dict[str, object]:
-    """What is said of all points together."""
+    """Return what is said of all points together."""
     return {
         "pastThreshold": comparison.past_threshold,
         "decidedBy": comparison.decided_by,
         "falseAlarms": comparison.false_alarms,
     }
+
+
+def _require_published(option: str) -> str:
+    """Return the name of the first collection, which also reads files; ends the verb where none is installed."""
+    for name in PUBLISHED.names():
+        return name
+    fail(f"{option}: no collection of published results is installed", EXIT_ENVIRONMENT)
+
+
+def _compare_with_published(paths: Sequence[Path], name: str, model: str, include_unproved: bool, output: str) -> None:
+    """Print where bundles stand among the points of a collection or a file; ends the verb if ``name`` is neither."""
+    first = _require_published("--with")
+    if name not in PUBLISHED and not Path(name).exists():
+        near = did_you_mean(name, [*PUBLISHED.names(), *(path.name for path in Path().glob("*.corpus"))])
+        hint = f"; did you mean {near!r}?" if near else ""
+        expected = " or ".join(map(repr, PUBLISHED.names()))
+        fail(f"--with: got {name!r}; expected {expected}, which ships, or a file of your own{hint}", EXIT_INPUT)
+    try:
+        compare = PUBLISHED.get(name if name in PUBLISHED else first)
+    except RegistryError as error:
+        fail(f"--with: {error}", EXIT_ENVIRONMENT)
+    compare(paths, name, model, include_unproved, output)
 
 
 @click.command("cost")

@@ -2,17 +2,27 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from scalecurve.importing.printed_lines import PrintedLine
 from scalecurve.importing.reading import Reading, SourceError, Value
+from scalecurve.render import formatting
+from scalecurve.statistics.autocorrelation import autocorrelation
+from scalecurve.statistics.detectors import drift
+from scalecurve.statistics.spread import student_quantile
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
 from scalecurve_api.text import count, few
 
 _SURE_GB_S = 1.0  # bandwidths are printed with two decimals: ratios of smaller ones say little
 _TOLERANCE = 0.04
+_LEAST_ITERATIONS = 10
+_LEVEL = 0.95
 _TYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16"}
 _BEGIN = re.compile(r"# nThread \d+ ")
 _RESULT = re.compile(r"\s*\d+\s+\d+\s+[a-z]")
@@ -32,7 +42,7 @@ def allreduce_row(
     least_us: float | None = None,
     p95_us: float | None = None,
 ) -> AllReduceRow:
-    """Bandwidths are worked out from the time; a tool that states only the mean states it for every quantile."""
+    """Work out bandwidths from the time; a tool that states only the mean states it for every quantile."""
     algbw = size / time_us / 1e3
     return AllReduceRow(
         bytes=size,
@@ -48,20 +58,20 @@ def allreduce_row(
 
 
 def collective_row(row: AllReduceRow, kind: Collective, tool: str, workers: int) -> CollectiveRow:
-    """The same time of any collective, whose bus bandwidth has a factor of its own."""
+    """Return the same time of any collective, whose bus bandwidth has a factor of its own."""
     fields = {**row.model_dump(), "busbw": row.algbw * kind.bus_factor(workers)}
     return CollectiveRow(**fields, collective=kind, tool=tool)
 
 
 def with_rows(reading: Reading, rows: Sequence[AllReduceRow], kind: Collective, tool: str) -> Reading:
-    """The reading with these rows, as all-reduces or as rows of another collective."""
+    """Return the reading with these rows, as all-reduces or as rows of another collective."""
     if kind is Collective.all_reduce:
         return replace(reading, allreduce=tuple(rows))
     return replace(reading, collectives=tuple(collective_row(row, kind, tool, reading.workers) for row in rows))
 
 
 def of_several_kinds(readings: Sequence[Reading], tool: str = "nccl-tests") -> list[Reading]:
-    """Readings that are not all of all-reduces, in one form; those of the same processes are one run."""
+    """Bring readings that are not all of all-reduces into one form; those of the same processes are one run."""
     merged: list[Reading] = []
     for reading in readings:
         own = [collective_row(row, Collective.all_reduce, tool, reading.workers) for row in reading.allreduce]
@@ -89,9 +99,9 @@ def _is_same_run(first: Reading, second: Reading) -> bool:
 def refuse_other_collectives(
     printed: Iterable[Printed], workers: int, place: str, kind: Collective = Collective.all_reduce
 ) -> None:
-    """Bus bandwidth is 2(n-1)/n of the algorithm's for an all-reduce alone, and has a factor for each other collective.
+    """Refuse printed (algbw, busbw) in another ratio than that of the collective, such as 2(n-1)/n of an all-reduce.
 
-    Raises SourceError when the printed (algbw, busbw) have another ratio.
+    Raises SourceError.
     """
     ratios = sorted(bus / alg for alg, bus in printed if alg >= _SURE_GB_S and bus > 0)
     expected = kind.bus_factor(workers)
@@ -104,7 +114,7 @@ def refuse_other_collectives(
 
 
 def refuse_lone_processes(lines: Sequence[PrintedLine], place: str) -> None:
-    """Raises SourceError for several programs that each ran by themselves: a rank 0 of each, in one output."""
+    """Refuse, with a SourceError, several programs that each ran by themselves: a rank 0 of each, in one output."""
     begun = {line.process for line in lines if line.rank is not None and _BEGIN.match(line.text)}
     ranks: dict[str, list[str]] = {}
     ended = False  # a test that printed results; one that did not goes on below the next one's header
@@ -129,13 +139,13 @@ def refuse_lone_processes(lines: Sequence[PrintedLine], place: str) -> None:
 
 
 def refuse_one_rank(workers: int, place: str) -> None:
-    """Raises SourceError for a test of one rank: it reduces nothing."""
+    """Refuse, with a SourceError, a test of one rank: it reduces nothing."""
     if workers == 1:
         raise SourceError(f"{place}: an all-reduce over 1 rank is none: if more were started, nccl-tests was {_ALONE}")
 
 
 def benchmark_of(kind: str, reading: Reading) -> dict[str, str]:
-    """What must be the same in all tests of a curve: data type, operation, version and network, as far as stated."""
+    """Return what must be the same in all tests of a curve, where stated: data type, operation, version, network."""
     element, _, operation = kind.partition(" ")
     said = {
         "data type": element,
@@ -147,16 +157,61 @@ def benchmark_of(kind: str, reading: Reading) -> dict[str, str]:
 
 
 def data_type(kind: str) -> dict[str, Value]:
-    """The axis of the data type, where ScaleCurve's own benchmark has it."""
+    """Return the axis of the data type, where ScaleCurve's own benchmark has it."""
     element = kind.partition(" ")[0]
     return {"sizes.dtype": _TYPES[element]} if element in _TYPES else {}
 
 
 def wrong_sums(rows: Sequence[AllReduceRow], failed: str) -> str:
-    """Why a test is void: elements that were wrong, or the test's own verdict."""
+    """Say why a test is void: elements that were wrong, or the test's own verdict."""
     wrong = [row for row in rows if row.errors]
     if not wrong:
         return failed and f"nccl-tests says {failed}"
     most = max(row.errors for row in wrong)
     verdict = f"; nccl-tests says {failed}" if failed else ""
     return f"sums are wrong: up to {count(most, 'element')} in {len(wrong)} of {count(len(rows), 'result')}{verdict}"
+
+
+def iteration_notes(results: Sequence[tuple[int, Mapping[str, Any]]]) -> list[str]:
+    """Note what (bytes, statistics over iterations) of every message size tell: an interval, and whether times drift.
+
+    Empty where no iteration was timed by itself.
+    """
+    skipped = max((_skipped(statistics) for _, statistics in results), default=0)
+    notes = [f"its quantiles are without the first {skipped} iterations (skipped_iterations)"] if skipped else []
+    series = [(size, _times(statistics)) for size, statistics in results if size]
+    long = [(size, times) for size, times in series if len(times) >= _LEAST_ITERATIONS]
+    if not long:
+        return notes
+    size, times = max(long, key=lambda pair: pair[0])
+    notes.append(f"{formatting.size(size)}: {_interval(times)}, over {len(times)} iterations")
+    changes = {size: trend.relative for size, times in long if (trend := drift(times)).drifting}
+    if changes:
+        size = max(changes, key=lambda size: abs(changes[size]))
+        way = "rise" if changes[size] > 0 else "fall"
+        share = formatting.percent(abs(changes[size]), 0)
+        notes.append(
+            f"times drift at {len(changes)} of {len(long)} sizes: they {way} by {share} at {formatting.size(size)}"
+        )
+    return notes
+
+
+def _interval(times: NDArray[np.float64]) -> str:
+    """Spell the mean with its interval, which is wider where iterations next to one another are alike."""
+    mean, worth = float(times.mean()), autocorrelation(times).effective_steps
+    half = student_quantile(max(worth - 1, 1.0), _LEVEL) * float(times.std(ddof=1)) / math.sqrt(worth)
+    low, high = (formatting.number(end) for end in (max(mean - half, 0.0), mean + half))
+    return f"mean {formatting.number(mean)} µs ({low}–{high})"
+
+
+def _times(statistics: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Return the times of the timed iterations, in order."""
+    listed = statistics.get("times_us")
+    values = [float(value) for value in listed if isinstance(value, int | float)] if isinstance(listed, list) else []
+    kept = [value for value in values[_skipped(statistics) :] if math.isfinite(value) and value > 0]
+    return np.asarray(kept, dtype=np.float64)
+
+
+def _skipped(statistics: Mapping[str, Any]) -> int:
+    value = statistics.get("skipped_iterations")
+    return value if isinstance(value, int) and value > 0 else 0

@@ -15,6 +15,7 @@ from scalecurve.importing.collectives import (
     allreduce_row,
     benchmark_of,
     data_type,
+    iteration_notes,
     refuse_lone_processes,
     refuse_one_rank,
     refuse_other_collectives,
@@ -23,7 +24,6 @@ from scalecurve.importing.collectives import (
 )
 from scalecurve.importing.columns import Statements
 from scalecurve.importing.importer import Importer
-from scalecurve.importing.iterations import of_iterations
 from scalecurve.importing.printed_lines import printed_lines, without_prefixes
 from scalecurve.importing.reading import Reading, SourceError
 from scalecurve.importing.stated import agreed, stated
@@ -58,7 +58,7 @@ def recognized(path: Path, head: str) -> bool:
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """A reading of every test in a file; raises SourceError for another collective, or a file without results."""
+    """Read every test in a file; raises SourceError for another collective, or a file without results."""
     text = read_text(path)
     if text.lstrip().startswith("{"):
         return _of_json(path, text, statements)
@@ -187,7 +187,7 @@ def _of_report(path: Path, tree: Mapping[str, Any], statements: Statements) -> l
     bounds = tree.get("out_of_bounds")
     failed = isinstance(bounds, dict) and str(bounds.get("okay", "true")).lower() != "true"
     iterations = [(result["size"], result.get("out_of_place_per_iter") or {}) for result in results]
-    reading = replace(reading, notes=(*reading.notes, *of_iterations(iterations)))
+    reading = replace(reading, notes=(*reading.notes, *iteration_notes(iterations)))
     return _finished(reading, rows, printed, path, collective, f"out_of_bounds: {bounds}" if failed else "")
 
 

@@ -1,23 +1,28 @@
 """Accuracy and training time against the worker count: curves by epoch, convergence, extrapolation."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from scalecurve.render.table import Cell, Column, Table, experiment_column
 from scalecurve.statistics.estimate import Estimate, Method, is_informative
 from scalecurve.statistics.mean import mean
-from scalecurve.training_results.convergence import TOLERANCE, WIDTH, settled
 from scalecurve.training_results.extrapolation import LEAST_COUNTS, Extrapolated, extrapolate
 from scalecurve.training_results.outcome import PointTraining, Run
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.text import count as counted
 
+WIDTH = 3
+"""Evaluations that a validation curve is smoothed over."""
+TOLERANCE = 0.005
+"""How far a smoothed curve that has converged may be from its maximum."""
 MOST_EPOCHS = 12  # rows of the table by epoch; all epochs are in ``evals.parquet``
 FURTHER = (2, 4)  # times the largest count that was run
 
 
 def worker_tables(points: Sequence[PointTraining]) -> tuple[Table, ...]:
-    """(against workers, beyond the counts that were run, by epoch), of series with more than one worker count."""
+    """Tabulate series of several worker counts: (against workers, beyond the counts that were run, by epoch)."""
     by_series: dict[tuple[str, str], list[PointTraining]] = {}
     for p in points:
         by_series.setdefault((p.bundle, p.series), []).append(p)
@@ -27,26 +32,60 @@ def worker_tables(points: Sequence[PointTraining]) -> tuple[Table, ...]:
 
 
 def turnaround_s(record: TrialRecord) -> float | None:
-    """Seconds from the first to the last moment of a trial: its start, timed windows, training and collecting."""
+    """Return the seconds from a trial's first moment to its last: start, timed windows, training and collecting."""
     moments = [event.at_ns for event in record.timeline]
     return (max(moments) - min(moments)) / 1e9 if len(moments) > 1 else None
 
 
 def epochs_to_settle(p: PointTraining) -> list[int]:
-    """Epochs to convergence, for the runs that converged."""
-    return [run[index].epoch for run, index in _settled(p)]
+    """Return the epochs to convergence, for the runs that converged."""
+    return [run[index].epoch for run, index in _converged(p)]
 
 
 def seconds_to_settle(p: PointTraining) -> list[float]:
-    """Training seconds to convergence, without evaluation."""
-    return [max(0.0, run[index].wall_s) for run, index in _settled(p)]
+    """Return the training seconds to convergence, without evaluation."""
+    return [max(0.0, run[index].wall_s) for run, index in _converged(p)]
 
 
-def _settled(p: PointTraining) -> Iterator[tuple[Run, int]]:
+def _converged(p: PointTraining) -> Iterator[tuple[Run, int]]:
     for run in p.runs:
-        convergence = settled([evaluation.accuracy for evaluation in run])
-        if convergence is not None:
-            yield run, convergence.index
+        at = settled([evaluation.accuracy for evaluation in run])
+        if at is not None:
+            yield run, at.index
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Where a run converged: ``index`` is the evaluation at which it came to its smoothed ``maximum``."""
+
+    index: int
+    maximum: float
+
+
+def settled(accuracies: Sequence[float], width: int = WIDTH, tolerance: float = TOLERANCE) -> Settled | None:
+    """Find where a validation curve converged; None if it did not, or is shorter than two widths.
+
+    The curve is smoothed by the mean of its last ``width`` evaluations, and has converged at the first from which on it
+    stays within ``tolerance`` of its own maximum. Among the last ``width`` evaluations nothing was seen of it staying
+    there. So a run that falls again later converges late or not at all.
+    Raises ValueError for a width below 1, a negative tolerance, or accuracies that are not finite.
+    """
+    if width < 1 or tolerance < 0 or not all(map(math.isfinite, accuracies)):
+        raise ValueError(
+            f"expected width >= 1, tolerance >= 0 and finite accuracies, got width {width}, tolerance {tolerance}"
+        )
+    if len(accuracies) <= 2 * width:
+        return None
+    smooth = smoothed(accuracies, width)
+    maximum = max(smooth)
+    after_last_miss = max((index + 1 for index, value in enumerate(smooth) if value < maximum - tolerance), default=0)
+    index = after_last_miss + width - 1
+    return Settled(index, maximum) if index < len(accuracies) - width else None
+
+
+def smoothed(values: Sequence[float], width: int) -> list[float]:
+    """Return the means of ``width`` values in a row, by the last of them: ``width - 1`` fewer than values."""
+    return [math.fsum(values[end - width : end]) / width for end in range(width, len(values) + 1)]
 
 
 def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:

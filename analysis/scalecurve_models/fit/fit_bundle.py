@@ -7,20 +7,19 @@ from typing import TypedDict
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.compute import believable
 from scalecurve.curves.missing import nothing_valid
-from scalecurve.render.table import Cell, Column, Table, columns_of
+from scalecurve.render.table import Column, Table
 from scalecurve_models.collectives.comparison import CollectiveComparison, compare_bundle
 from scalecurve_models.collectives.tables import collective_tables
 from scalecurve_models.comparison.compare_models import SeriesComparison, compare_models
 from scalecurve_models.comparison.factors import factor_table
 from scalecurve_models.comparison.tables import comparison_tables
-from scalecurve_models.fitting.least_squares import FitError, SumFit, mean_absolute
-from scalecurve_models.fitting.observations import ObservedSeries, observed_series, programs
-from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
+from scalecurve_models.fit.devices import DeviceFit, device_table, fit_device
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.fitting.observations import observed_series, programs
 from scalecurve_models.learning_curves.fit import LearningFit, depth_of, fit_learning
 from scalecurve_models.learning_curves.servers import ServedProgram, served_programs, served_tables
 from scalecurve_models.learning_curves.tables import depth_tables, learning_tables, loss_models_table
 from scalecurve_models.optimus.depth import DepthRegression, LeftOutDepth
-from scalecurve_models.projection.roofline.devices import fit_energy, fit_utilization
 
 
 class FitOptions(TypedDict):
@@ -29,16 +28,6 @@ class FitOptions(TypedDict):
     hold_out_batches: Collection[int]
     include_unproved: bool
     training: bool
-
-
-@dataclass(frozen=True)
-class DeviceFit:
-    """Utilization and energy of one program's devices, or the reasons why they could not be fitted."""
-
-    series: str
-    utilization: SumFit | None
-    energy: SumFit | None
-    failures: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +81,7 @@ def fit_tables(reports: Sequence[FitReport], factors: Table | None = None, *, ev
             for table in learning_tables(learning)
         ),
         *served_tables([program for report in reports for program in report.served]),
-        *((_device_table([device for report in reports for device in report.devices]),) if scaling else ()),
+        *((device_table([device for report in reports for device in report.devices]),) if scaling else ()),
     )
     reasons = tuple(reason for report in reports for reason in report.failures)
     empty = Table("predicted", "No measured points to fit a model to", (Column("series", "Series"),), (), reasons)
@@ -168,7 +157,7 @@ def fit(
     _check_held_out("worker count", hold_out, {workers for each in series for workers in each.workers})
     _check_held_out("batch", hold_out_batches, batches)
     collectives, failed = compare_bundle(bundle, prefix)
-    devices = tuple(_devices(each, prefix) for each in programs(series).values())
+    devices = tuple(fit_device(each, prefix) for each in programs(series).values())
     learning = fit_learning(bundle, training=training)
     void = [f"{prefix}{why}"] if (why := nothing_valid(bundle)) else []
     return FitReport(
@@ -188,56 +177,3 @@ def _check_held_out(noun: str, held_out: Collection[int], measured: Collection[i
         raise FitError(f"cannot hold out {noun} {unknown[0]}: not measured (measured: {known})")
     if held_out and {*measured} <= {*held_out}:
         raise FitError(f"every {noun} is held out; nothing is left to fit to")
-
-
-def _devices(series: tuple[ObservedSeries, ...], prefix: str) -> DeviceFit:
-    points = [point for each in series for point in each.points]
-    alone = [
-        (point.batch_per_worker, seconds)
-        for point in points
-        for each in point.repetitions
-        if (seconds := each.step_s if point.workers == 1 else each.compute_s) is not None and seconds > 0
-    ]
-    flops = {point.flops_per_sample for point in points}
-    peaks = {point.peak_flops for point in points}
-    utilization: SumFit | None = None
-    energy: SumFit | None = None
-    failures = []
-    try:
-        utilization = fit_utilization(
-            [batch for batch, _ in alone],
-            [seconds for _, seconds in alone],
-            flops_per_sample=flops.pop() if len(flops) == 1 else None,
-            peak=peaks.pop() if len(peaks) == 1 else None,
-        )
-    except FitError as error:
-        failures.append(str(error))
-    powered = [(point.workers, point.throughput, point.joules) for point in points if point.joules is not None]
-    try:
-        if not powered:
-            raise FitError("energy: no record has power readings")
-        energy = fit_energy([n for n, _, _ in powered], [rate for _, rate, _ in powered], [j for _, _, j in powered])
-    except FitError as error:
-        failures.append(str(error))
-    return DeviceFit(prefix + "; ".join(each.name for each in series), utilization, energy, tuple(failures))
-
-
-def _device_table(devices: Sequence[DeviceFit]) -> Table:
-    columns = (
-        *columns_of("text", series="Series", model="Model"),
-        Column("held_out", "Mean error, left out", "percent"),
-        *PARAMETER_COLUMNS,
-    )
-    rows: list[tuple[Cell, ...]] = []
-    notes = [
-        "utilization: t = t0 + t1 m for m samples per worker, without communication; batch sizes are left out.",
-        "energy: J/sample = e + p N/X, with e for the work and p watts per worker while it holds a device.",
-        PARAMETER_NOTE,
-    ]
-    for each in devices:
-        for name, fit_ in (("utilization", each.utilization), ("energy", each.energy)):
-            if fit_ is not None:
-                held_out = None if None in fit_.held_out else mean_absolute(fit_.held_out)
-                rows += [(each.series, name, held_out, *parameter_cells(parameter)) for parameter in fit_.parameters]
-        notes += [f"{each.series}: {reason}" for reason in each.failures]
-    return Table("devices", "Devices: utilization and energy", columns, tuple(rows), tuple(notes))

@@ -16,14 +16,14 @@ from math import prod
 import numpy as np
 
 from scalecurve_models.networks.graph import Network
-from scalecurve_models.networks.layer import AnyLayer
-from scalecurve_models.networks.splitting import split_over
+from scalecurve_models.networks.layer import AnyLayer, NetworkError
 from scalecurve_models.paleo.costs import PARAMETER_BYTES, Array, Rates, costs_of, update_ms
 from scalecurve_models.paleo.nesting import bounds, nest
 from scalecurve_models.paleo.scaling import SCHEMES, Platform, check_counts, exchange_ms
 from scalecurve_models.paleo.terms import HEAD, PaleoError, Variant
 
 GROUP = 4  # devices that share a host
+_DIVIDED = ("filters", "features")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ModelParallelStep:
 
     @property
     def step_ms(self) -> float:
-        """With branches in parallel; on one device they run in sequence."""
+        """Time with branches in parallel; on one device they run in sequence."""
         return self.most_ms if self.workers == 1 else sum(each.least_ms for each in self.passes)
 
     @property
@@ -87,7 +87,7 @@ class HybridPart:
 def predict_model_parallel(
     network: Network, platform: Platform, *, batch: int, variant: Variant = HEAD
 ) -> list[PassBounds]:
-    """Bounds of the forward and the backward pass, each split on its own device. Raises PaleoError."""
+    """Predict bounds of the forward and the backward pass, each split on its own device. Raises PaleoError."""
     check_counts(batch, 1, "weak")
     if network.splits > GROUP and not variant.corrected:
         raise PaleoError(
@@ -109,7 +109,7 @@ def predict_model_parallel(
 def predict_model_scaling(
     network: Network, platform: Platform, *, batch: int, workers: Sequence[int], variant: Variant = HEAD
 ) -> list[ModelParallelStep]:
-    """A step of the same global batch with the split layers over each number of workers.
+    """Predict a step of the same global batch with the split layers over each number of workers.
 
     Raises PaleoError for counts that cannot be, NetworkError where the network cannot be split over a count.
     """
@@ -123,10 +123,32 @@ def predict_model_scaling(
     return [ModelParallelStep(n, batch, passes(n), alone_ms) for n in workers]
 
 
+def split_over(network: Network, devices: int) -> Network:
+    """Return the network with its split layers, each with its share of filters, over ``devices``; over one, unsplit.
+
+    Raises NetworkError for a network in which nothing is split, or for filters that ``devices`` does not divide.
+    """
+    if devices == network.splits:
+        return network
+    if network.splits == 1:
+        raise NetworkError(
+            f"network {network.name}: no layer is split, so {devices} devices compute as one; expected a network with "
+            "splits, such as alex_v2_4gpu"
+        )
+    kept = min(layer.device for layer in network.layers if layer.device is not None)
+    layers: list[AnyLayer] = []
+    for layer in network.layers:
+        if layer.device is None:
+            layers.append(layer.model_copy(update={"parents": _split_parents(network, layer, devices)}))
+        elif layer.device == kept:
+            layers += (_share(network, layer, device, devices) for device in range(devices))
+    return Network(network.name, tuple(layers), network.title, network.source, network.notes)
+
+
 def predict_hybrid(
     network: Network, platform: Platform, *, batch: int, workers: int, variant: Variant = HEAD
 ) -> list[HybridPart]:
-    """A step of "one weird trick": unsplit layers are data parallel, split ones model parallel.
+    """Predict a step of "one weird trick": unsplit layers are data parallel, split ones model parallel.
 
     ``batch`` is per worker. The split layers run once per worker's batch; only the first fetch is not hidden.
     Raises PaleoError.
@@ -199,3 +221,37 @@ def _same_host(layer: AnyLayer, parent: AnyLayer) -> bool:
 def _fetch_ms(bytes_: float, gib_per_second: float, platform: Platform) -> float:
     cycle = 1 / platform.device.clock_mhz / 1e3
     return max(cycle, bytes_ / 2**30 / gib_per_second * 1e3 / platform.ppp_comm)
+
+
+def _share(network: Network, layer: AnyLayer, device: int, devices: int) -> AnyLayer:
+    changed = {
+        "name": _name_on(layer.name, device, devices),
+        "parents": _split_parents(network, layer, devices, device),
+    }
+    for field in _DIVIDED:
+        if (share := getattr(layer, field, None)) is not None:
+            if share * network.splits % devices:
+                raise NetworkError(
+                    f"layer {layer.name}: {field} {share * network.splits}: cannot be split over {devices} devices"
+                )
+            changed[field] = share * network.splits // devices
+    return layer.model_copy(update={**changed, "device": device if devices > 1 else None})
+
+
+def _split_parents(network: Network, layer: AnyLayer, devices: int, device: int | None = None) -> tuple[str, ...]:
+    """All copies of a parent where it reads several of them, else the one on its own ``device``."""
+    split = [parent for parent in layer.parents if network.by_name[parent].device is not None]
+    parts = [parent.rpartition("@")[0] for parent in split]
+    parents: dict[str, None] = {}
+    for parent in layer.parents:
+        if parent not in split:
+            parents[parent] = None
+            continue
+        every = device is None or parts.count(parent.rpartition("@")[0]) > 1
+        parents |= dict.fromkeys(_name_on(parent, on, devices) for on in (range(devices) if every else (device,)))
+    return tuple(parents)
+
+
+def _name_on(name: str, device: int | None, devices: int) -> str:
+    part = name.rpartition("@")[0]
+    return part if devices == 1 else f"{part}@{device}"

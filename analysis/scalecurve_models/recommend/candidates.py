@@ -7,7 +7,7 @@ that "cheaper" and "faster" go together as they do in one run.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +22,17 @@ from scalecurve_models.goodput.noise import statistical_efficiency
 from scalecurve_models.laws.extrapolation import extrapolate
 from scalecurve_models.laws.normal_form import CurvePoint
 from scalecurve_models.learning_curves.fit import LearningFit, PointLearningFit
-from scalecurve_models.recommend.extrapolation_prior import draw_rates
 
 DRAWS = 4000
 _LARGEST = 0.95
 """The largest probability, of measured counts too: the level of the intervals that the draws are of, and no more."""
+_TERMS: tuple[Callable[[Array | float], Array | float], ...] = (
+    lambda n: 1 - 1 / n,
+    lambda n: n - 1,
+    lambda n: n * (n - 1),
+)
+_ALONE = 0.5  # share of the draws that follow one term
+_LEAST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def series_candidates(
     learning: LearningFit,
     workers_per_node: int | None = None,
 ) -> tuple[Candidate, ...]:
-    """Every measured count of a curve and every further one of ``workers`` that the batch allows, ascending."""
+    """Draw every measured count of a curve and every further one of ``workers`` that the batch allows, ascending."""
     counts = comparison.series.counts_with(workers)
     return tuple(_candidate(comparison, estimates, n, objective, learning, workers_per_node) for n in counts)
 
@@ -133,6 +139,32 @@ def _candidate(
     price = comparison.cost_basis.per_worker_hour
     cost = hours * price if price is not None else hours
     return Candidate(workers, basis, seconds, cost, tested=tested, beyond=beyond, certainty=certainty)
+
+
+def draw_rates(
+    baseline: int, base_rates: Array, other: int, other_rates: Array, workers: int, rng: np.random.Generator
+) -> Array:
+    """Draw samples/s at ``workers`` from draws at two measured counts, ``baseline`` < ``other``.
+
+    One count beside the baseline tells how much was lost there, not how the loss continues: any law with one parameter
+    passes through it exactly. The named laws are the corners of what is possible: the loss stays constant (Gustafson),
+    grows with N (Amdahl, the latency of a ring) or with N² (what usl adds). Half of the draws follow one of these, half
+    mix them in every proportion, so that a prediction is as wide as the measurements leave it.
+
+    With e(N) = N X(1)/X(N) = 1 + θ Σ w t(N), w one of the terms or any mixture, and θ such that the curve passes
+    through both counts. A better than ideal speed-up between them is not extrapolated.
+    """
+    draws, ways = len(other_rates), len(_TERMS)
+    alone = np.eye(ways)[rng.integers(0, ways, draws)]
+    shares = np.where(rng.random((draws, 1)) < _ALONE, alone, rng.dirichlet(np.ones(ways), draws))
+    here, at_base = (
+        sum(shares[:, i] * term(float(n)) / term(float(other)) for i, term in enumerate(_TERMS))
+        for n in (workers, baseline)
+    )
+    lost = (other / baseline) / (other_rates / base_rates)
+    theta = np.maximum(lost - 1, 0) / np.maximum(1 - lost * at_base, _LEAST)
+    rates: Array = other_rates * workers / other * (1 + theta) / (1 + theta * here)
+    return rates
 
 
 def _generator(comparison: SeriesComparison, workers: int) -> np.random.Generator:

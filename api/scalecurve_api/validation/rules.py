@@ -6,6 +6,7 @@ Everything wrong is reported at once, before a device is taken.
 from collections.abc import Iterator, Sequence
 
 from scalecurve_api.contract import places
+from scalecurve_api.model import MOST_COUNT
 from scalecurve_api.planning.axes import RESERVED, AxisError, axis_names, known_axis, open_axes, resolve, same_value
 from scalecurve_api.planning.combinations import Entangled
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, layouts_of
@@ -23,20 +24,20 @@ from scalecurve_api.problem import (
     unknown,
     unsupported,
 )
-from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, ScalingExperiment
+from scalecurve_api.spec.experiment import LADDER_AXIS, AxisValue, ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.pod_options import MAX_NODES, Nesting
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.secrets import is_plain, secret_name
 from scalecurve_api.text import did_you_mean, few, spell_value
 from scalecurve_api.validation.fits import too_large
-from scalecurve_api.validation.ladder import ladder_problems
 from scalecurve_api.validation.pod_template import template_problems
 from scalecurve_api.validation.points import point_problems
 
 _ENV = "env."
+_LADDER: Path = ("spec", "scaling", "batch", "ladder")
 _OF_POINTS: tuple[Path, ...] = (
     ("spec", "scaling", "workers"),
-    ("spec", "scaling", "batch", "ladder"),
+    _LADDER,
     ("spec", "placement"),
     ("spec", "matrix"),
     ("spec", "exclude"),
@@ -45,11 +46,11 @@ _OF_POINTS: tuple[Path, ...] = (
 
 
 def check(experiment: ScalingExperiment) -> list[Problem]:
-    """Every broken rule; empty when the experiment can run."""
+    """Return every broken rule; empty when the experiment can run."""
     spec = experiment.spec
     single_field = (
         _scaling,
-        ladder_problems,
+        _ladder,
         _placement,
         _pods,
         template_problems,
@@ -102,6 +103,29 @@ def _scaling(spec: ExperimentSpec) -> Iterator[Problem]:
         if mode in scaling.modes and value is None and f"batch.{field}" not in spec.axes:
             batch = required(f"samples per step, for {mode.value} scaling")
             yield Problem(("spec", "scaling", "batch", field), NOTHING, batch)
+
+
+def _ladder(spec: ExperimentSpec) -> Iterator[Problem]:
+    """A ladder raises the batch per worker, so nothing else sets it, and only weak scaling keeps it."""
+    batch = spec.scaling.batch
+    if batch.ladder is None:
+        return
+    if batch.per_worker is not None:
+        yield Problem(("spec", "scaling", "batch", "perWorker"), batch.per_worker, forbidden("set by batch.ladder"))
+    if LADDER_AXIS in spec.matrix:
+        yield Problem(("spec", "matrix", LADDER_AXIS), list(spec.matrix[LADDER_AXIS]), forbidden("set by batch.ladder"))
+    if Mode.strong in spec.scaling.modes:
+        modes = [mode.value for mode in spec.scaling.modes]
+        yield Problem(
+            ("spec", "scaling", "modes"),
+            modes,
+            unsupported("with batch.ladder, which raises the batch per worker", "[weak]"),
+        )
+    if not spec.workload.takes_batch:
+        yield Problem(_LADDER, spec.workload.program, expected("a program that has a batch"))
+    if (largest := batch.ladder.batches[-1]) > MOST_COUNT:
+        smaller = f"a smaller factor or maxBatches: the largest batch would be {largest:,}, above {MOST_COUNT:,}"
+        yield Problem((*_LADDER, "maxBatches"), batch.ladder.max_batches, expected(smaller))
 
 
 def _report(spec: ExperimentSpec) -> Iterator[Problem]:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scalecurve.bundle.open import open_bundle
 from scalecurve.cli import cli
 from scalecurve.training_results import training
-from scalecurve.training_results.by_approach import difference
-from scalecurve.training_results.convergence import TOLERANCE, WIDTH, settled, smoothed
+from scalecurve.training_results.by_workers import TOLERANCE, WIDTH, settled, smoothed
 from scalecurve.training_results.critical_batch import critical_batches, noise_scale_of_run
 from scalecurve.training_results.extrapolation import extrapolate
 from scalecurve_api.record.facts.evaluations import Evaluation
@@ -268,12 +267,3 @@ def test_the_winner_and_how_far_the_others_are_behind(tmp_path: Path) -> None:
     }
     assert found["all", "0.01"]["behind"] is None
     assert found["head", "0.01"]["behind"].value == pytest.approx(0.11)  # type: ignore[union-attr]
-
-
-def test_a_difference_by_hand() -> None:
-    # Variances of the means 1/3 and 4/3: t with 25/9 / (1/18 + 16/18) = 2.94 degrees, times the root of 5/3.
-    found = difference([1.0, 2.0, 3.0], [0.0, 2.0, 4.0], 0.95)
-    assert found.value == 0
-    assert found.high == pytest.approx(4.155, rel=1e-3)
-    assert found.low == pytest.approx(-4.155, rel=1e-3)
-    assert difference([1.0], [0.5, 0.6], 0.95).low is None

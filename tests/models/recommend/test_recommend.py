@@ -10,7 +10,7 @@ from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_api.spec.trial import Point
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.recommend.extrapolation_prior import draw_rates
+from scalecurve_models.recommend.candidates import draw_rates
 from scalecurve_models.recommend.recommend import recommend
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 

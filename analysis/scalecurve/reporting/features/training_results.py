@@ -10,12 +10,12 @@ from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body, section
 from scalecurve.training_results import PointTraining, Training, of_series
 from scalecurve.training_results.along_axes import along_axes
-from scalecurve.training_results.winner import contest, contests
+from scalecurve.training_results.by_approach import contest, contests
 from scalecurve_api.text import count
 
 
 def training_of(findings: Findings) -> Training:
-    """The trainings of a report; call it as ``findings.once(training_of)``."""
+    """Return the trainings of a report; call it as ``findings.once(training_of)``."""
     return of_series(findings.measured)
 
 
@@ -35,10 +35,10 @@ for _name, _title, _order, _tables in _SECTIONS:
 
 class _Training(Contribution):
     def winners(self, findings: Findings, names: Mapping[tuple[str, str], str]) -> Sequence[str]:
-        """A sentence for each experiment that trained several models to accuracy."""
+        """Return a sentence for each experiment that trained several models to accuracy."""
         points = findings.once(training_of).points
         workers = len({p.point.workers for p in points}) > 1
-        return tuple(each.spelled(names, workers) for each in contests(points))
+        return tuple(contest.spelled(names, workers) for contest in contests(points))
 
     def in_answer(self, findings: Findings, series: SeriesResult, few: bool) -> str:
         trained = _trained(findings, series)

@@ -13,9 +13,7 @@ from torch import nn  # noqa: E402
 from torch.optim import SGD  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
-from scalecurve_worker.integrations.instrument import models  # noqa: E402
 from scalecurve_worker.integrations.instrument.loop import Loop, taken_samples  # noqa: E402
-from scalecurve_worker.integrations.instrument.models import count_distinct, trained_model  # noqa: E402
 from scalecurve_worker.integrations.instrument.samples import INDICES  # noqa: E402
 
 
@@ -178,24 +176,3 @@ def test_the_samplers_indices_tell() -> None:
     batches = iter(DataLoader(TensorDataset(torch.ones(10, 5, 5)), 4))
     batches.__dict__[INDICES] = deque([4, 2])
     assert [taken_samples(batches, None, 4) for _ in range(2)] == [4, 2]
-
-
-def test_the_model_of_the_optimizers() -> None:
-    inner = nn.Linear(2, 3)
-    middle = nn.Sequential(inner, nn.ReLU())
-    outermost = nn.ModuleDict({"module": middle})
-    other = nn.Linear(900, 1)
-    optimizer = SGD(inner.parameters())
-    assert trained_model([optimizer]) is outermost
-    both = trained_model([optimizer, SGD(other.parameters())])
-    assert isinstance(both, nn.ModuleList)
-    assert set(both) == {outermost, other}
-    assert count_distinct([optimizer, SGD(inner.parameters()), SGD(other.parameters())]) == 2
-
-
-def test_an_optimizer_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As ZeRO and apex: what is updated are partitions or copies of the parameters."""
-    largest = nn.Linear(50, 10)
-    # Of all modules in this process some may be another test's, and larger.
-    monkeypatch.setattr(models, "_modules", lambda: [nn.Linear(5, 10), largest])
-    assert trained_model([SGD([nn.Parameter(torch.ones(3))])]) is largest

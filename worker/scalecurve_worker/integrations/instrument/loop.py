@@ -10,9 +10,8 @@ from torch.optim import Optimizer
 
 from scalecurve_api.spec.measure import Measure
 from scalecurve_worker.integrations.instrument.leaving import PAGE, leave, refuse, script
-from scalecurve_worker.integrations.instrument.models import count_distinct, trained_model
+from scalecurve_worker.integrations.instrument.optimizers import StepEnds, count_distinct, trained_model
 from scalecurve_worker.integrations.instrument.samples import INDICES, StepSamples
-from scalecurve_worker.integrations.instrument.updates import StepEnds
 from scalecurve_worker.monitor.metrics import MetricsError
 from scalecurve_worker.process.failure import WorkloadError, report_uncaught
 from scalecurve_worker.process.identity import identify

@@ -1,4 +1,4 @@
-"""The first screen of a study that trains several models names the most accurate, and its ties."""
+"""The difference of two trainings, and the most accurate of several with its ties on a report's first screen."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting.answer import Answer, answer
 from scalecurve.reporting.findings import analyze
+from scalecurve.training_results.by_approach import difference
 from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import Truth, experiment, write_bundle
@@ -47,6 +48,15 @@ def screen(folder: Path, finals: Mapping[str, Sequence[float]]) -> Answer:
     )
     fast = Truth(step_s=lambda point: 0.05 if point.axes["transfer.train"] == "head" else 0.1, repetition_cv=0.001)
     return answer(analyze([open_bundle(write_bundle(folder, asked, fast, evaluations=ended, tables=False))]))
+
+
+def test_a_difference_by_hand() -> None:
+    # Variances of the means 1/3 and 4/3: t with 25/9 / (1/18 + 16/18) = 2.94 degrees, times the root of 5/3.
+    found = difference([1.0, 2.0, 3.0], [0.0, 2.0, 4.0], 0.95)
+    assert found.value == 0
+    assert found.high == pytest.approx(4.155, rel=1e-3)
+    assert found.low == pytest.approx(-4.155, rel=1e-3)
+    assert difference([1.0], [0.5, 0.6], 0.95).low is None
 
 
 def test_the_winner_is_the_most_accurate_and_not_the_fastest(tmp_path: Path) -> None:

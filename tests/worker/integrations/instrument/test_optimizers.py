@@ -1,9 +1,22 @@
+"""Which model optimizers train, and which of their updates ends a step."""
+
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_worker.integrations.instrument.updates import StepEnds
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from torch import nn  # noqa: E402
+from torch.optim import SGD  # noqa: E402
+
+from scalecurve_worker.integrations.instrument import optimizers  # noqa: E402
+from scalecurve_worker.integrations.instrument.optimizers import (  # noqa: E402
+    StepEnds,
+    count_distinct,
+    trained_model,
+)
 
 A, B, C = 10, 11, 12
 
@@ -48,3 +61,24 @@ def test_a_step_is_a_round(order: list[int], at: list[int], repeats: list[int], 
     told = steps(*once * rounds, living=3)
     for start in range(2 * len(once), len(told), len(once)):
         assert told[start : start + len(once)].count("|") == 1
+
+
+def test_the_model_of_the_optimizers() -> None:
+    inner = nn.Linear(2, 3)
+    middle = nn.Sequential(inner, nn.ReLU())
+    outermost = nn.ModuleDict({"module": middle})
+    other = nn.Linear(900, 1)
+    optimizer = SGD(inner.parameters())
+    assert trained_model([optimizer]) is outermost
+    both = trained_model([optimizer, SGD(other.parameters())])
+    assert isinstance(both, nn.ModuleList)
+    assert set(both) == {outermost, other}
+    assert count_distinct([optimizer, SGD(inner.parameters()), SGD(other.parameters())]) == 2
+
+
+def test_an_optimizer_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ZeRO and apex: what is updated are partitions or copies of the parameters."""
+    largest = nn.Linear(50, 10)
+    # Of all modules in this process some may be another test's, and larger.
+    monkeypatch.setattr(optimizers, "_modules", lambda: [nn.Linear(5, 10), largest])
+    assert trained_model([SGD([nn.Parameter(torch.ones(3))])]) is largest

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve.bundle.step_summary import digest_all
+from scalecurve.bundle.step_summary import summarize_steps
 from scalecurve.checks.validation import validate
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialPhase
@@ -64,7 +64,7 @@ def test_every_record_is_verified_and_succeeded(path: Path):
     others = [trial for trial in bundle.trials if trial.record and not trial.good]
     assert [trial.name for trial in others if trial.record.phase is not TrialPhase.full] == []
     assert any(trial.good for trial in bundle.trials)
-    assert digest_all([bundle]).problems == ()
+    assert summarize_steps([bundle]).problems == ()
 
 
 def experiments() -> dict[str, list[ScalingExperiment]]:

@@ -73,7 +73,7 @@ def compare(configuration: Configuration, arms: Sequence[str], rounds: int, over
     finally:
         for each in waiting:
             each.give_up()
-    rows = {arm: digest([each[arm] for each in done], [each["plain"] for each in done]) for arm in arms}
+    rows = {arm: summarize([each[arm] for each in done], [each["plain"] for each in done]) for arm in arms}
     return {**asdict(configuration), "arms": rows} | ({"errors": errors} if errors else {})
 
 
@@ -87,7 +87,7 @@ def plain_runs(arms: Sequence[str]) -> int:
     return next((index for index, arm in enumerate(arms) if arm != "plain"), len(arms))
 
 
-def digest(runs: Sequence[Run], baseline: Sequence[Run]) -> dict[str, Any]:
+def summarize(runs: Sequence[Run], baseline: Sequence[Run]) -> dict[str, Any]:
     if not runs:
         return {}
     ratios = [run.rate / base.rate for run, base in zip(runs, baseline, strict=True)]

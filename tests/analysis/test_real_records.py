@@ -4,7 +4,7 @@ from pathlib import Path
 
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.bundle.pack import unpack
-from scalecurve.bundle.step_summary import digest_all
+from scalecurve.bundle.step_summary import summarize_steps
 from scalecurve.checks.diagnose import diagnose
 from scalecurve.curves.compute import scaling
 
@@ -17,12 +17,12 @@ def test_every_record_is_complete_and_succeeded() -> None:
     assert [bundle.problems for bundle in bundles] == [(), ()]
     assert [len(bundle.trials) for bundle in bundles] == [18, 6]
     assert all(trial.good for bundle in bundles for trial in bundle.trials)
-    assert digest_all(bundles).problems == ()
+    assert summarize_steps(bundles).problems == ()
 
 
 def test_messages_of_all_sizes_have_no_step_time_in_common() -> None:
     bundle = open_bundle(ALLREDUCE)
-    assert digest_all([bundle]).rows == 0
+    assert summarize_steps([bundle]).rows == 0
     assert diagnose([bundle]).findings == ()
 
 
@@ -30,7 +30,7 @@ def test_a_damaged_table_of_the_all_reduce_program_is_still_noticed(tmp_path: Pa
     folder = unpack(ALLREDUCE, tmp_path / "bundle")
     table = next(folder.glob("trials/*/steps.parquet"))
     table.write_bytes(table.read_bytes()[:-100])
-    ((_, problem),) = digest_all(open_bundles([folder])).problems
+    ((_, problem),) = summarize_steps(open_bundles([folder])).problems
     assert problem.file == f"trials/{table.parent.name}/steps.parquet"
 
 

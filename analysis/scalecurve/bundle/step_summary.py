@@ -54,10 +54,10 @@ class StepSummaries:
 
     @property
     def rows(self) -> int:
-        return sum(digest.rows for digest in self.of.values())
+        return sum(summary.rows for summary in self.of.values())
 
 
-def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> StepSummaries:
+def summarize_steps(bundles: Sequence[Bundle], threads: int = THREADS) -> StepSummaries:
     """Summarize every Succeeded trial; the result depends neither on ``threads`` nor on the order of finishing."""
     import pyarrow as pa
 
@@ -67,7 +67,7 @@ def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> StepSummari
         for trial in bundle.trials
         if trial.good and trial.record and trial.record.files
     ]
-    with ThreadPoolExecutor(threads, thread_name_prefix="digest") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="summarize") as pool:
         results = list(pool.map(_one, (trial for _, trial in jobs)))
     pa.default_memory_pool().release_unused()
     of: dict[tuple[str, str], StepSummary] = {}
@@ -79,8 +79,8 @@ def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> StepSummari
     return StepSummaries(of, tuple(problems))
 
 
-def digest(table: StepTable) -> StepSummary:
-    """The digest of one table; uses up ``table`` (its arrays are sorted in part)."""
+def _summarize(table: StepTable) -> StepSummary:
+    """Summarize one table; uses up ``table`` (its arrays are sorted in part)."""
     import numpy as np
 
     slowest = table.timed.max(axis=0)
@@ -107,7 +107,7 @@ def digest(table: StepTable) -> StepSummary:
 
 
 def _one(trial: Trial) -> tuple[StepSummary | None, list[UnusableFile]]:
-    """The digest of a trial's steps; its evaluations stand in the record, their table is only verified.
+    """Summarize the steps of a trial; its evaluations stand in the record, their table is only verified.
 
     So is the step table of the all-reduce program: messages of 8 B and of 1 GiB have no step time in common.
     """
@@ -117,7 +117,7 @@ def _one(trial: Trial) -> tuple[StepSummary | None, list[UnusableFile]]:
     for name in sorted(trial.record.files if trial.record else ()):
         try:
             if name == STEPS_FILE and alike:
-                summary = digest(read_steps(trial))
+                summary = _summarize(read_steps(trial))
             elif name in (STEPS_FILE, EVALS_FILE):
                 read_table(trial, name)
         except FileError as error:

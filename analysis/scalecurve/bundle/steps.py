@@ -1,4 +1,4 @@
-"""``steps.parquet`` of one trial -> a digest of a few hundred numbers: quantiles, who was slowest, what was noticed.
+"""``steps.parquet`` of one trial -> a summary of a few hundred numbers: quantiles, who was slowest, what was noticed.
 
 A bundle may hold a hundred million rows, so rows never leave the trial they belong to: the file is read once, its
 sha256 is verified over the bytes that are then decoded, only the durations are decoded, rank by rank, and pyarrow's

@@ -15,7 +15,7 @@ from operator import truediv
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import UnusableFile
-from scalecurve.bundle.step_summary import StepSummaries, StepSummary, digest_all
+from scalecurve.bundle.step_summary import StepSummaries, StepSummary, summarize_steps
 from scalecurve.bundle.trial import Trial
 from scalecurve.checks.overhead import NOTABLE, mean_of, shares_of
 from scalecurve.render import formatting
@@ -117,15 +117,15 @@ def diagnose(bundles: Sequence[Bundle]) -> Diagnosis:
     Returns:
         What was found, by kind, with the trials concerned, its effect and what to do.
     """
-    return diagnose_from(bundles, digest_all(bundles))
+    return diagnose_from(bundles, summarize_steps(bundles))
 
 
-def diagnose_from(bundles: Sequence[Bundle], digests: StepSummaries) -> Diagnosis:
+def diagnose_from(bundles: Sequence[Bundle], summaries: StepSummaries) -> Diagnosis:
     """The same, from existing summaries."""
     every = [(bundle.label, series.name, p) for bundle in bundles for series in measure(bundle) for p in series.points]
-    findings = [finding for place in every for finding in _of_point(*place, digests)]
+    findings = [finding for place in every for finding in _of_point(*place, summaries)]
     findings.sort(key=lambda f: (-_weight(f.severity), f.bundle, f.series, f.workers, f.kind))
-    return Diagnosis(tuple(findings), len(digests.of), digests.rows, digests.problems, _left_out(bundles))
+    return Diagnosis(tuple(findings), len(summaries.of), summaries.rows, summaries.problems, _left_out(bundles))
 
 
 def _left_out(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
@@ -134,12 +134,12 @@ def _left_out(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(ends.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: StepSummaries) -> Iterator[Anomaly]:
+def _of_point(bundle: str, series: str, point: MeasuredPoint, summaries: StepSummaries) -> Iterator[Anomaly]:
     """Findings of one point; the same finding in several trials is reported once, with the worst as evidence."""
     noticed: dict[str, list[_Noticed]] = {}
     trials = [trial for trial in point.trials if trial.good]
     for trial in trials:
-        summary = digests.of.get((bundle, trial.name))
+        summary = summaries.of.get((bundle, trial.name))
         noticed_here = [look(trial) for look in _LOOKS_AT_RECORDS]
         noticed_here += [look(trial, summary) for look in _LOOKS_AT_STEPS] if summary else []
         for notice in noticed_here:

@@ -79,7 +79,7 @@ def _care(findings: Findings) -> Iterator[str]:
         yield findings.scaling.exclusions
     if waiting := findings.scaling.unfinished():
         yield f"{count(waiting, 'trial')} not finished"
-    if problems := {*findings.scaling.problems, *findings.digests.problems}:
+    if problems := {*findings.scaling.problems, *findings.step_summaries.problems}:
         yield f"{count(len(problems), 'file')} could not be used"
     if findings.differences:
         names = dict.fromkeys(difference.what for difference in findings.differences)

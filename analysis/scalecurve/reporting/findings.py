@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from scalecurve.bundle.differences import Difference
 from scalecurve.bundle.measurement import MeasuredSeries, measure
 from scalecurve.bundle.open import Bundle
-from scalecurve.bundle.step_summary import StepSummaries, digest_all
+from scalecurve.bundle.step_summary import StepSummaries, summarize_steps
 from scalecurve.checks.comparability import differences
 from scalecurve.checks.diagnose import Diagnosis, diagnose_from
 from scalecurve.curves.along_axes import ValueResult, along_axes
@@ -55,7 +55,7 @@ class Findings:
     scaling: ScalingResult
     curves: ScalingResult
     costs: CostReport
-    digests: StepSummaries
+    step_summaries: StepSummaries
     diagnosis: Diagnosis
     differences: tuple[Difference, ...]
     missing: tuple[MissingCurve, ...] = ()
@@ -116,7 +116,7 @@ def analyze(
     """Read and analyze; nothing is drawn yet."""
     result = scaling(bundles, include_unproved=include_unproved)
     believed = [believable(bundle, include_unproved) for bundle in bundles]
-    digests = digest_all(bundles)
+    step_summaries = summarize_steps(bundles)
     measured = tuple(series for bundle in bundles for series in measure(bundle))
     return Findings(
         bundles=tuple(bundles),
@@ -125,8 +125,8 @@ def analyze(
         scaling=result,
         curves=result.curves(),
         costs=cost_of(scaling(believed).curves(), bundles, price, price_notes),
-        digests=digests,
-        diagnosis=diagnose_from(bundles, digests),
+        step_summaries=step_summaries,
+        diagnosis=diagnose_from(bundles, step_summaries),
         differences=differences(bundles),
         missing=missing_curves(bundles, result),
         published=tuple(published),

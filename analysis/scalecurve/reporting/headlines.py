@@ -71,7 +71,7 @@ def warnings(findings: Findings) -> Iterator[str]:
     for bundle in findings.bundles:
         label = f"{bundle.label}: " if len(findings.bundles) > 1 else ""
         yield from (f"{label}{contradiction}." for contradiction in bundle.contradictions)
-    if problems := {*findings.scaling.problems, *findings.digests.problems}:
+    if problems := {*findings.scaling.problems, *findings.step_summaries.problems}:
         yield f"{count(len(problems), 'file')} could not be used; the rest is shown."
     yield from map(str, findings.missing)
     if exclusions := findings.scaling.exclusions:

@@ -68,9 +68,9 @@ def methods(findings: Findings) -> Iterator[str]:
         )
     for contribution in contributions():
         yield from contribution.methods(findings)
-    if findings.digests.rows:
+    if rows := findings.step_summaries.rows:
         yield (
-            f"Step times come from {findings.digests.rows:,} rows in {len(findings.digests.of):,} tables, each checked "
+            f"Step times come from {rows:,} rows in {len(findings.step_summaries.of):,} tables, each checked "
             "against its sha256. Diagnosis lists only what exceeds noise, autocorrelation included, and is large "
             "enough to matter."
         )

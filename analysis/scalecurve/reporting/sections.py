@@ -50,7 +50,7 @@ def _time(findings: Findings) -> Body:
     alone = {place: rate for each in contributions() for place, rate in each.bandwidths(findings).items()}
     sent = wire_table(findings.curves, findings.bundles, alone)
     per_epoch = epoch_split_table(findings.costs)
-    return Body((split_table(findings.curves), per_epoch, sent, step_table(findings.measured, findings.digests)))
+    return Body((split_table(findings.curves), per_epoch, sent, step_table(findings.measured, findings.step_summaries)))
 
 
 def _traces(findings: Findings) -> Body:
@@ -58,7 +58,7 @@ def _traces(findings: Findings) -> Body:
 
 
 def _left_out(findings: Findings) -> Body:
-    return Body((excluded_table(findings.scaling), problem_table(findings.scaling, findings.digests.problems)))
+    return Body((excluded_table(findings.scaling), problem_table(findings.scaling, findings.step_summaries.problems)))
 
 
 def _environment(findings: Findings) -> Body:
@@ -72,7 +72,7 @@ _SECTIONS: tuple[tuple[str, str, str, int, Callable[[Findings], Body]], ...] = (
     ("bend", "time", "Where the time goes", 20, _time),
     ("bend", "traces", "Traced steps", 27, _traces),
     ("cost", "cost", "Time and cost", 30, lambda f: Body((f.costs.table(),) if _measured(f) and f.costs.known else ())),
-    ("bend", "diagnosis", "Diagnosis", 140, lambda f: Body(always=(f.diagnosis.table(),) if f.digests.rows else ())),
+    ("bend", "diagnosis", "Diagnosis", 140, lambda f: Body(always=(f.diagnosis.table(),) if f.diagnosis.rows else ())),
     ("believe", "trials", "Trials", 145, lambda f: Body((trial_table(f.bundles),))),
     ("believe", "left-out", "Excluded trials and files", 150, _left_out),
     ("believe", "comparability", "Comparability", 160, lambda f: Body((difference_table(f.differences),))),
@@ -82,8 +82,8 @@ for _question, _name, _title, _order, _body in _SECTIONS:
     section(_name, _title, order=_order, question=_question)(_body)
 
 
-def step_table(series: Sequence[MeasuredSeries], digests: StepSummaries) -> Table:
-    """One row per point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
+def step_table(series: Sequence[MeasuredSeries], step_summaries: StepSummaries) -> Table:
+    """Tabulate each point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
     columns = (
         experiment_column(curve.bundle for curve in series),
         Column("series", "Series"),
@@ -98,30 +98,30 @@ def step_table(series: Sequence[MeasuredSeries], digests: StepSummaries) -> Tabl
     rows = []
     for curve, p in ((each, p) for each in series for p in each.points):
         keys = [(curve.bundle, trial.name) for trial in p.trials]
-        if summaries := [digests.of[key] for key in keys if key in digests.of]:
+        if summaries := [step_summaries.of[key] for key in keys if key in step_summaries.of]:
             rows.append((curve.bundle, curve.name, p.point.workers, p.point.layout, *_numbers(summaries)))
     notes = ("Step times are the slowest rank's; quantiles are the median over repetitions.",) if rows else ()
     return Table("steps", "Step times", columns, tuple(rows), notes)
 
 
-def _numbers(digests: Sequence[StepSummary]) -> tuple[int | float | str | None, ...]:
+def _numbers(summaries: Sequence[StepSummary]) -> tuple[int | float | str | None, ...]:
     shown = [QUANTILES.index(quantile) for quantile, _, _ in _SHOWN]
-    quantiles = [median(digest.slowest[index] for digest in digests) * 1e3 for index in shown]
-    waiting = [digest.stragglers.cost for digest in digests if digest.stragglers]
+    quantiles = [median(summary.slowest[index] for summary in summaries) * 1e3 for index in shown]
+    waiting = [summary.stragglers.cost for summary in summaries if summary.stragglers]
     return (
-        sum(digest.steps for digest in digests),
+        sum(summary.steps for summary in summaries),
         *quantiles,
-        max(digest.slowest[-1] for digest in digests) * 1e3,
+        max(summary.slowest[-1] for summary in summaries) * 1e3,
         median(waiting) if waiting else None,
-        _slowest(digests),
+        _slowest(summaries),
     )
 
 
-def _slowest(digests: Sequence[StepSummary]) -> str:
-    ranks = len(digests[0].ranks)
-    if ranks == 1 or any(len(digest.ranks) != ranks for digest in digests):
+def _slowest(summaries: Sequence[StepSummary]) -> str:
+    ranks = len(summaries[0].ranks)
+    if ranks == 1 or any(len(summary.ranks) != ranks for summary in summaries):
         return ""
-    shares = [sum(digest.slowest_share[rank] for digest in digests) / len(digests) for rank in range(ranks)]
+    shares = [sum(summary.slowest_share[rank] for summary in summaries) / len(summaries) for rank in range(ranks)]
     rank = max(range(ranks), key=lambda index: (shares[index], -index))
     return f"rank {rank}: {formatting.percent(shares[rank], 0)}"
 

@@ -20,7 +20,7 @@ from scalecurve.bundle.open import open_bundle
 from scalecurve.bundle.pack import pack, unpack
 from scalecurve.bundle.packed import SUMS_FILE
 from scalecurve.bundle.problem import BundleError
-from scalecurve.bundle.step_summary import digest_all
+from scalecurve.bundle.step_summary import summarize_steps
 from scalecurve.cli import cli
 from tests.analysis.synthetic import experiment, write_bundle
 
@@ -114,7 +114,7 @@ class TestReading:
         assert here.plan is not None
         assert list(there.plan.trials) == list(here.plan.trials)
         assert [(t.name, t.record) for t in there.trials] == [(t.name, t.record) for t in here.trials]
-        assert digest_all([there]).of == digest_all([here]).of != {}
+        assert summarize_steps([there]).of == summarize_steps([here]).of != {}
 
     @pytest.mark.parametrize(
         "verb",
@@ -276,7 +276,7 @@ class TestDistrust:
         path.write_bytes(damaged)
         try:
             bundle = open_bundle(path)
-            problems = [*bundle.problems, *digest_all([bundle]).problems]
+            problems = [*bundle.problems, *summarize_steps([bundle]).problems]
             unpacked = files_of(unpack(path, path.with_name("unpacked")))
         except BundleError as error:
             noticed = re.fullmatch(rf"{re.escape(str(path))}: .+", str(error)) is not None

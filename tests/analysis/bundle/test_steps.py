@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import scalecurve
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.bundle.problem import FileError
-from scalecurve.bundle.step_summary import digest_all
+from scalecurve.bundle.step_summary import summarize_steps
 from scalecurve.bundle.steps import QUANTILES, quantiles, read_steps
 from scalecurve.bundle.trial import Trial
 from scalecurve_api.record.rank import WindowKind
@@ -64,12 +64,12 @@ def test_timed_steps_are_read_by_rank(folder: Path):
     assert steps.own.shape == (3, 60)
 
 
-def test_the_digest_is_of_the_slowest_rank(folder: Path):
+def test_the_summary_is_of_the_slowest_rank(folder: Path):
     bundle = open_bundle(folder)
     trial = three_workers(bundle)
     steps = read_steps(trial)
     slowest = np.sort(steps.timed.max(axis=0)) / 1e9
-    found = digest_all([bundle]).of["synthetic", trial.name]
+    found = summarize_steps([bundle]).of["synthetic", trial.name]
     assert found.slowest == tuple(slowest[round(q * 59)] for q in QUANTILES)
     assert found.steps == 60
     assert sum(found.slowest_share) == pytest.approx(1)
@@ -86,7 +86,7 @@ def test_quantiles_are_order_statistics(values: list[int]):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_change_nothing(shared: Path, threads: int):
     bundle = open_bundle(shared)
-    assert digest_all([bundle], threads) == digest_all([bundle], 2)
+    assert summarize_steps([bundle], threads) == summarize_steps([bundle], 2)
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "missing", "other"])
@@ -104,11 +104,11 @@ def test_a_damaged_table_is_named_and_the_rest_is_read(folder: Path, damage: str
     path.write_bytes(data)
     if damage == "missing":
         path.unlink()
-    digests = digest_all([open_bundle(folder)])
-    ((label, problem),) = digests.problems
+    summaries = summarize_steps([open_bundle(folder)])
+    ((label, problem),) = summaries.problems
     assert (label, problem.file) == ("synthetic", "trials/weak-3-1x3-r1/steps.parquet")
     assert ("missing" if damage == "missing" else "sha256") in problem.what
-    assert [name for _, name in digests.of] == ["weak-1-1x1-r1"]
+    assert [name for _, name in summaries.of] == ["weak-1-1x1-r1"]
 
 
 def _rewritten(folder: Path, change) -> bytes:
@@ -178,16 +178,16 @@ def test_no_vouched_for_garbage_gives_a_traceback(shared: Path, data: st.DataObj
             del damaged[at : at + data.draw(st.integers(1, 50))]
     try:
         replace_table(shared, bytes(damaged))
-        digest_all([open_bundle(shared)])
+        summarize_steps([open_bundle(shared)])
     finally:
         path.write_bytes(whole)
         record.write_bytes(text)
 
 
-def test_trials_without_tables_have_no_digest(tmp_path: Path):
+def test_trials_without_tables_have_no_summary(tmp_path: Path):
     bundle = open_bundle(write_bundle(tmp_path, TINY, Truth(), tables=False))
-    digests = digest_all([bundle])
-    assert (dict(digests.of), digests.problems) == ({}, ())
+    summaries = summarize_steps([bundle])
+    assert (dict(summaries.of), summaries.problems) == ({}, ())
     assert json.loads((bundle.trials[0].folder / "trial.json").read_text())["files"] == {}
 
 

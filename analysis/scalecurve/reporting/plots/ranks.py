@@ -32,15 +32,15 @@ _P5, _P25, _P50, _P75, _P95, _P99 = (QUANTILES.index(q) for q in (0.05, 0.25, 0.
 def step_times(findings: Findings) -> Drawing | None:
     """The distributions at the largest measured worker count of each series."""
     several = len({series.bundle for series in findings.measured}) > 1
-    chosen = [(series, _choose(series, findings.digests)) for series in side_by_side(findings.measured)]
+    chosen = [(series, _choose(series, findings.step_summaries)) for series in side_by_side(findings.measured)]
     shown, left_out = first([(series, *choice) for series, choice in chosen if choice], MOST_PANELS, "series")
     if not shown:
         return None
     sheet = Sheet(len(shown), [label for label, _ in _LEGEND])
     sheet.handles |= {label: Line2D([], [], label=label, **look) for label, look in _LEGEND}
     results = [findings.result_of(series.bundle, series.name, point) for series, point, _ in shown]
-    for axes, (_, _, digest), result in zip(sheet.panels, shown, results, strict=True):
-        _draw(axes, digest, bool(result.doubts))
+    for axes, (_, _, summary), result in zip(sheet.panels, shown, results, strict=True):
+        _draw(axes, summary, bool(result.doubts))
     sheet.name_panels(
         [series.name for series, _, _ in shown],
         [f"{series.bundle}: " if several else "" for series, _, _ in shown],
@@ -53,27 +53,27 @@ def step_times(findings: Findings) -> Drawing | None:
     return sheet.drawing("Step time by rank", caption + hollow_caption(results) + left_out)
 
 
-def _choose(series: MeasuredSeries, digests: StepSummaries) -> tuple[Point, StepSummary] | None:
+def _choose(series: MeasuredSeries, summaries: StepSummaries) -> tuple[Point, StepSummary] | None:
     """The largest measured worker count, and its repetition of (lower) median throughput."""
     for point in reversed(series.points):
         trials = [
             (record.summary.throughput if record.summary else 0.0, trial.name)
             for trial in point.trials
-            if trial.good and (record := trial.record) and (series.bundle, trial.name) in digests.of
+            if trial.good and (record := trial.record) and (series.bundle, trial.name) in summaries.of
         ]
         if trials:
             _, name = sorted(trials)[(len(trials) - 1) // 2]
-            return point.point, digests.of[series.bundle, name]
+            return point.point, summaries.of[series.bundle, name]
     return None
 
 
-def _draw(axes: Axes, digest: StepSummary, doubtful: bool) -> None:
-    factor, unit = (1e3, "ms") if digest.slowest[_P99] < 1 else (1, "s")
+def _draw(axes: Axes, summary: StepSummary, doubtful: bool) -> None:
+    factor, unit = (1e3, "ms") if summary.slowest[_P99] < 1 else (1, "s")
     axes.set_ylabel(f"Step ({unit})")
     p5, p25, p50, p75, p95, p99 = (
-        [rank[quantile] * factor for rank in digest.ranks] for quantile in (_P5, _P25, _P50, _P75, _P95, _P99)
+        [rank[quantile] * factor for rank in summary.ranks] for quantile in (_P5, _P25, _P50, _P75, _P95, _P99)
     )
-    ranks, color = range(len(digest.ranks)), theme.PALETTE[0]
+    ranks, color = range(len(summary.ranks)), theme.PALETTE[0]
     if boxes := len(ranks) <= MOST_BOXES:
         axes.vlines(ranks, p5, p95, color=color, linewidth=1.2, zorder=2)
         thick = max(2.0, min(14.0, 150 / len(ranks)))
@@ -87,7 +87,7 @@ def _draw(axes: Axes, digest: StepSummary, doubtful: bool) -> None:
         axes.fill_between(ranks, p5, p95, color=color, alpha=0.2, linewidth=0)
         axes.fill_between(ranks, p25, p75, color=color, alpha=0 if doubtful else 0.4, linewidth=0)
         axes.plot(ranks, p50, color=theme.INK, linewidth=1.2)
-    slowest = digest.slowest[_P50] * factor
+    slowest = summary.slowest[_P50] * factor
     axes.axhline(slowest, color=theme.PALETTE[1], linewidth=1, linestyle=theme.DASHED, zorder=1)
     low, high = min(p5), max(p99 if boxes else p95)
     air = max((high - low) * 0.08, high * 0.01)

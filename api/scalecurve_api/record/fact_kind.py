@@ -33,7 +33,7 @@ from scalecurve_api.spec.trial import TrialSpec
 T = TypeVar("T")
 Limits = tuple[float, float]
 Bounds = Mapping[str, Mapping[str, Limits | Callable[[Any], Limits]]]
-Finding = tuple[bool | None, str]
+CheckResult = tuple[bool | None, str]
 """Whether a check passed, None if it could not be made, and its evidence."""
 
 
@@ -72,7 +72,7 @@ class FactKind(Generic[T]):
     absent: T  # what a record without any has
     ranks: Combination = FIRST
     bounds: Bounds = field(default_factory=dict)
-    checks: Mapping[str, Callable[[TrialSpec, Sequence[Any]], Finding | None]] = field(default_factory=dict)
+    checks: Mapping[str, Callable[[TrialSpec, Sequence[Any]], CheckResult | None]] = field(default_factory=dict)
     apart: Callable[[TrialSpec, Sequence[Any]], str | None] | None = None  # what shows that replicas diverged
     summary: Callable[[TrialSpec, "Recorded"], Mapping[str, Any]] | None = None
     tables: Callable[[T], Mapping[str, bytes]] | None = None  # files beside the record, by name

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from scalecurve_api.model import Int64, Model, Text
 from scalecurve_api.programs.degrees import Degrees
-from scalecurve_api.record.fact_kind import EVERY, SHARED, FactKind, Finding
+from scalecurve_api.record.fact_kind import EVERY, SHARED, CheckResult, FactKind
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
 from scalecurve_api.text import count, few
@@ -81,7 +81,7 @@ class PipelineTimes(Model):
         return self.own_s.index(max(self.own_s))
 
 
-def _computes_the_same(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Finding | None:
+def _computes_the_same(trial: TrialSpec, ranks: Sequence[RankRecord]) -> CheckResult | None:
     """Losses and gradients of the layout are those of one process, within the stated tolerance, on every rank."""
     expected = trial.point.parallelism
     if expected is None or not trial.workload.built_in:

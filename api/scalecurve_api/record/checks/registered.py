@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from scalecurve_api.record.fact_kind import Finding, known_kinds
+from scalecurve_api.record.fact_kind import CheckResult, known_kinds
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import Check
@@ -25,7 +25,7 @@ class TrialCheck:
     A check that only warns does not make the trial Invalid.
     """
 
-    check: Callable[[TrialSpec, Sequence[RankRecord], Outcome], Finding | None]
+    check: Callable[[TrialSpec, Sequence[RankRecord], Outcome], CheckResult | None]
     only_warns: bool = False
 
 
@@ -36,13 +36,13 @@ def registered_checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Ou
     """Make every check of an installed package; one that fails by an exception could not be made."""
     for name in CHECKS.names():
         try:
-            finding = CHECKS.get(name).check(trial, ranks, outcome)
+            result = CHECKS.get(name).check(trial, ranks, outcome)
         except RegistryError as error:
-            finding = None, str(error)
+            result = None, str(error)
         except Exception as error:  # of another package's code
-            finding = None, f"the check failed: {type(error).__name__}: {error}"
-        if finding is not None:
-            yield Check(name=name, passed=finding[0], detail=finding[1])
+            result = None, f"the check failed: {type(error).__name__}: {error}"
+        if result is not None:
+            yield Check(name=name, passed=result[0], detail=result[1])
 
 
 def fact_checks(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[Check]:
@@ -50,11 +50,11 @@ def fact_checks(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[Check
     for kind in known_kinds():
         for name, check in kind.checks.items():
             try:
-                finding = check(trial, ranks)
+                result = check(trial, ranks)
             except Exception as error:  # of another package's code
-                finding = None, f"the check failed: {type(error).__name__}: {error}"
-            if finding is not None:
-                yield Check(name=name, passed=finding[0], detail=finding[1])
+                result = None, f"the check failed: {type(error).__name__}: {error}"
+            if result is not None:
+                yield Check(name=name, passed=result[0], detail=result[1])
 
 
 def told_apart(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[str]:

@@ -43,16 +43,16 @@ def quantize(
     """
     graph = folded(model)
     calibrated = calibrate(graph, calibration)
-    plain = judge(graph, validation)
+    plain = score(graph, validation)
     rows = []
     for bits in settings.bits:
         for scheme in get_args(Scheme):
             for stage, forward, size in _stages(graph, calibrated.ranges, scheme, bits):
-                rows.append(_row(scheme, stage, bits, judge(forward, validation), plain, size))
+                rows.append(_row(scheme, stage, bits, score(forward, validation), plain, size))
     if NATIVE_BITS in settings.bits:
         for scheme in get_args(Scheme):
             if (int8 := native(model, calibration, scheme)) is not None:
-                result = judge(partial(_on_the_host, int8), validation)
+                result = score(partial(_on_the_host, int8), validation)
                 rows.append(_row(scheme, "torch", NATIVE_BITS, result, plain, _native_bytes(int8)))
     parameters = sum(parameter.numel() for parameter in graph.parameters())
     return QuantizationFacts(
@@ -117,7 +117,7 @@ def _native_bytes(module: nn.Module) -> int:
     return total
 
 
-def judge(forward: Callable[[Tensor], Tensor], validation: Iterable[Batch]) -> ValidationResult:
+def score(forward: Callable[[Tensor], Tensor], validation: Iterable[Batch]) -> ValidationResult:
     """What ``forward`` answers over the whole validation set."""
     logits, targets = [], []
     with torch.no_grad():

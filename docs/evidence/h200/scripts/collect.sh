@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Produces what docs/evidence/h200 shows, on one machine with 4 H200 GPUs (or as many as a stage says):
-#   docs/evidence/h200/scripts/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|strategies|strategies4|ladder|one-gpu|fashion|two-gpus|hooks|quantization|sharded|trainers|horovod|projection OUT-FOLDER
+#   docs/evidence/h200/scripts/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|strategies|strategies4|ladder|one-gpu|fashion|two-gpus|hooks|model-parallelism|quantization|sharded|trainers|horovod|projection OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -88,6 +88,11 @@ two-gpus) # two GPUs, 14 minutes in two calls; DDP and DataParallel, and large b
 hooks) # two GPUs, seven minutes; overlap of gradients on and off, and their compression
     versions > "$out/versions-hooks.txt"
     experiment hooks ;;
+model-parallelism) # two GPUs, nine minutes; layers, depth or samples of GPT-2 medium shared
+    versions > "$out/versions-model-parallelism.txt"
+    python3 -m scalecurve run manifests/studies/model-parallelism/experiment.yaml --overlay "$here/model-parallelism.yaml" \
+        --bundle "$work/model-parallelism" --resume -o md >> "$out/model-parallelism.txt" 2>&1
+    packed model-parallelism ;;
 quantization) # one GPU, nine minutes in two calls; $IMAGES: CIFAR-10's JPEG files in one array, as cifar10.py takes them
     versions > "$out/versions-quantization.txt"
     [ -d /tmp/cifar10 ] || python3 docs/evidence/h200/scripts/cifar10.py "$IMAGES" /tmp/cifar10
@@ -146,5 +151,5 @@ projection) # two GPUs, three minutes; one worker and the link are measured, two
 extras)
     python3 -m benchmarks.harness_cost --device gpu 2>&1 | tee "$out/harness_cost.txt"
     python3 -m benchmarks.fidelity.fidelity --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
-*) echo "fidelity, experiment, sessions, allreduce, collectives, extras, engine, suspects, strategies, strategies4, ladder, one-gpu, fashion, two-gpus, hooks, quantization, sharded, trainers, horovod or projection, not $stage" >&2; exit 2 ;;
+*) echo "fidelity, experiment, sessions, allreduce, collectives, extras, engine, suspects, strategies, strategies4, ladder, one-gpu, fashion, two-gpus, hooks, model-parallelism, quantization, sharded, trainers, horovod or projection, not $stage" >&2; exit 2 ;;
 esac

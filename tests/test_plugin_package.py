@@ -154,13 +154,13 @@ def test_its_job_kind_carries_trials(site: Path, tmp_path: Path) -> None:
 
 
 AUTO = """
-from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.planning.runner_choice import choices
 from tests.api.example_experiments import experiment
 
 for queue in ({}, {"queue": "team"}):
-    spec = experiment({"placement/workersPerNode": 1, **queue}).spec
-    print(*(choice.runner.value for choice in choices(spec, expand_points(spec))))
+    plan = make_plan(experiment({"placement/workersPerNode": 1, **queue}))
+    print(*(choice.runner.value for choice in choices(plan)))
 """
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from scalecurve.cluster import capacity, platforms
 from scalecurve.render.progress import clock
 from scalecurve.render.table import Column, Table
-from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.planning.runner_choice import RunnerChoice, choices, choose
 from scalecurve_api.registry import Registry
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment, TrainingRuntime
@@ -85,7 +85,7 @@ def table(cluster: BlockingCluster, findings: list[ClusterCheck]) -> Table:
 
 def _with_runner(cluster: BlockingCluster, experiment: ScalingExperiment) -> DoctorContext:
     """The experiment with the runner that an operator would choose here."""
-    options = choices(experiment.spec, expand_points(experiment.spec))
+    options = choices(make_plan(experiment))
     installed = [option.runner for option in options if experiment.spec.runner or _served(cluster, option.runner)]
     choice = choose(options, installed)
     if choice is None:
@@ -154,8 +154,8 @@ def _holder(lease: Mapping[str, Any], now: datetime) -> ClusterCheck:
 def _runners(context: DoctorContext) -> Iterator[ClusterCheck]:
     if context.choice is not None:
         yield ClusterCheck("runner", f"{context.choice.runner.value}: {context.choice.reason}")
-    elif context.spec is not None:
-        options = choices(context.spec, expand_points(context.spec))
+    elif context.experiment is not None:
+        options = choices(make_plan(context.experiment))
         needed_by = dict.fromkeys(option.runner.job_kind.installed_by for option in options)
         yield ClusterCheck("runner", "nothing that can carry the program", False, f"install {', or '.join(needed_by)}")
     for runner in Runner:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scalecurve_api.model import canonical_json
-from scalecurve_api.planning.axes import resolve
-from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.planning.plan import expand_points, workload_at
 from scalecurve_api.programs.memory import GB
 from scalecurve_api.spec.experiment import AxisValue, ScalingExperiment
 from scalecurve_api.spec.trial import Point
@@ -102,7 +101,7 @@ def _refusal(experiment: ScalingExperiment, point: Point, device_gb: float | Non
 def _meaning(experiment: ScalingExperiment, point: Point) -> str:
     """What a point runs, spelled once: of a layout its degrees above 1, and the schedule where there is a pipeline."""
     degrees = point.parallelism
-    workload, _ = resolve(experiment.spec.workload, experiment.spec.scaling.batch, point.axes)
+    workload = workload_at(experiment.spec, point.axes)
     if degrees is None or workload.layout is None or not workload.built_in:
         return key_of(point)
     piped = degrees.pipeline > 1

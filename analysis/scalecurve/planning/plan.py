@@ -160,7 +160,7 @@ def _carriers(experiment: ScalingExperiment, plan: Plan) -> str:
     """What ``runner: auto`` takes, best first; empty where the experiment names its runner."""
     if experiment.spec.runner:
         return ""
-    return ", ".join(option.runner.value for option in choices(experiment.spec, plan.points))
+    return ", ".join(option.runner.value for option in choices(plan))
 
 
 def _power(experiment: ScalingExperiment, earlier: Bundle | None) -> tuple[str, ...]:

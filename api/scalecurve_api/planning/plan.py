@@ -12,17 +12,18 @@ import random
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import overload
 
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import AxisError, resolve
 from scalecurve_api.planning.combinations import Rule, count, distinct, expand, narrowed
-from scalecurve_api.planning.ladder import by_rung
 from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import LADDER_AXIS, AxisValue, ExperimentSpec, ScalingExperiment
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.scaling import Batch, Mode
 from scalecurve_api.spec.trial import Point, TrialSpec
@@ -43,17 +44,11 @@ class Trials(Sequence[TrialSpec]):
     (of the last 1,024 combinations).
     """
 
-    def __init__(self, experiment: ScalingExperiment, points: Sequence[Point], order: Sequence[int]) -> None:
+    def __init__(self, experiment: str, spec: ExperimentSpec, points: Sequence[Point], order: Sequence[int]) -> None:
         """``order`` holds the index of each trial's point, one repetition after another, session by session."""
-        self._experiment, self._points, self._order = experiment, points, order
+        self._experiment, self.spec, self._points, self._order = experiment, spec, points, order
         self._positions = range(len(order))
-        spec = experiment.spec
-
-        @lru_cache(_SHARED_WORKLOADS)
-        def workload(axes: str) -> Workload:
-            return resolve(spec.workload, spec.scaling.batch, json.loads(axes))[0]
-
-        self._workload = workload
+        self._workload = lru_cache(_SHARED_WORKLOADS)(lambda axes: workload_at(spec, json.loads(axes)))
         self._timing = spec.measure.timing()
 
     @overload
@@ -62,8 +57,8 @@ class Trials(Sequence[TrialSpec]):
     def __getitem__(self, index: slice) -> Trials: ...
     def __getitem__(self, index: int | slice) -> TrialSpec | Trials:
         if isinstance(index, slice):
-            part = Trials(self._experiment, self._points, self._order)
-            part._positions, part._workload = self._positions[index], self._workload
+            part = copy(self)
+            part._positions = self._positions[index]
             return part
         return self._build(self._positions[index])
 
@@ -77,6 +72,9 @@ class Trials(Sequence[TrialSpec]):
     def point(self, index: int) -> Point:
         return self._points[self._order[self._positions[index]]]
 
+    def workload(self, point: Point) -> Workload:
+        return self._workload(json.dumps(point.axes))
+
     def _name(self, position: int) -> str:
         repetition, session = self._repetition(position)
         where = f"-s{session + 1}" if session else ""
@@ -85,19 +83,19 @@ class Trials(Sequence[TrialSpec]):
     def _repetition(self, position: int) -> tuple[int, int]:
         """Numbers of the repetition and of its session."""
         repetition = position // len(self._points)
-        return repetition, repetition // self._experiment.spec.measure.most_repetitions
+        return repetition, repetition // self.spec.measure.most_repetitions
 
     def _build(self, position: int) -> TrialSpec:
-        spec, point = self._experiment.spec, self._points[self._order[position]]
+        spec, point = self.spec, self._points[self._order[position]]
         repetition, session = self._repetition(position)
         return TrialSpec(
-            experiment=self._experiment.metadata.name,
+            experiment=self._experiment,
             name=self._name(position),
             point=point,
             repetition=repetition,
             session=session,
             seed=(spec.measure.seed * 1_000_003 + repetition) % (1 << 31),
-            workload=self._workload(json.dumps(point.axes)),
+            workload=self.workload(point),
             measure=_measure_at(self._timing, point),
             cost=spec.cost,
             runner=spec.runner,
@@ -122,6 +120,22 @@ class Plan:
     experiment: str
     points: tuple[Point, ...]
     trials: Trials
+
+    @property
+    def spec(self) -> ExperimentSpec:
+        return self.trials.spec
+
+    @property
+    def workloads(self) -> list[Workload]:
+        """Each workload of the points once; AxisError when values that fit alone do not fit together."""
+        by_axes = {json.dumps(point.axes): point for point in self.points}
+        return [self.trials.workload(point) for point in by_axes.values()]
+
+    def carried_by(self, runner: Runner) -> Plan:
+        """Return the same plan for jobs of another kind."""
+        trials = copy(self.trials)
+        trials.spec = self.spec.model_copy(update={"runner": runner})
+        return replace(self, trials=trials)
 
 
 def layouts_of(spec: ExperimentSpec, workers: int) -> list[tuple[int, int]]:
@@ -175,22 +189,26 @@ def sessions_in(names: Iterable[str], points: Sequence[Point]) -> int:
     return next(number for number in range(1, len(begun) + 2) if number + 1 not in begun)
 
 
-def make_plan(experiment: ScalingExperiment, sessions: int = 1, points: Sequence[Point] | None = None) -> Plan:
+def make_plan(experiment: ScalingExperiment, sessions: int = 1) -> Plan:
     """The ordered trials; every session repeats all points in an order of its own.
-
-    ``points`` are those of ``expand_points``, where they are known already.
 
     Raises:
         AxisError: when a matrix value does not fit its field (``rules.check`` reports all of them).
     """
     spec = experiment.spec
-    points = tuple(expand_points(spec) if points is None else points)
+    points = tuple(expand_points(spec))
     _check_axes(spec, points)
     order = array("I")
     for repetition in _orders(len(points), spec.measure.most_repetitions * sessions, spec.measure.seed):
         # Batches of a ladder rise until its end is known; later repetitions are shuffled as all others are.
-        order.extend(repetition if order else by_rung(repetition, points))
-    return Plan(experiment.metadata.name, points, Trials(experiment, points, order))
+        order.extend(repetition if order else _by_rung(repetition, points))
+    name = experiment.metadata.name
+    return Plan(name, points, Trials(name, spec, points, order))
+
+
+def workload_at(spec: ExperimentSpec, axes: Mapping[str, AxisValue]) -> Workload:
+    """The workload with the values of these axes; AxisError for the first that its field does not take."""
+    return resolve(spec.workload, spec.scaling.batch, axes)[0]
 
 
 def baseline_of(spec: ExperimentSpec, workers: Sequence[int]) -> int:
@@ -210,9 +228,9 @@ def _check_axes(spec: ExperimentSpec, points: Sequence[Point]) -> None:
             program = {"program": point.axes["program"]} if "program" in point.axes else {}
             if (key := (name, canonical_json([value, program]))) not in tried:
                 tried.add(key)
-                resolve(spec.workload, spec.scaling.batch, {**program, name: value})
+                workload_at(spec, {**program, name: value})
     if points:
-        resolve(spec.workload, spec.scaling.batch, points[0].axes)
+        workload_at(spec, points[0].axes)
 
 
 def _base_points(spec: ExperimentSpec) -> Iterator[dict[str, AxisValue]]:
@@ -273,7 +291,7 @@ def degrees_at(
     if spec.workload.layout is None and not named and not (strategy is not None and strategy.lays_out):
         return None
     try:
-        layout = resolve(spec.workload, spec.scaling.batch, axes)[0].layout
+        layout = workload_at(spec, axes).layout
     except AxisError:
         return None
     return layout.degrees(workers, per_node, batch) if layout is not None else None
@@ -306,3 +324,17 @@ def _orders(points: int, repetitions: int, seed: int) -> Iterator[list[int]]:
             order = order[1:] + order[:1]
         previous = order
         yield order
+
+
+def _by_rung(order: Sequence[int], points: Sequence[Point]) -> list[int]:
+    """The order of points, by their index, with each ladder's batches rising over the places it has."""
+    places: dict[str, list[int]] = {}
+    for place, index in enumerate(order):
+        if (ladder := points[index].ladder) is not None:
+            places.setdefault(ladder, []).append(place)
+    rising = list(order)
+    for taken in places.values():
+        indices = sorted((order[place] for place in taken), key=lambda index: points[index].rung or 0)
+        for place, index in zip(taken, indices, strict=True):
+            rising[place] = index
+    return rising

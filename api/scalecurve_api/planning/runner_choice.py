@@ -5,16 +5,14 @@ carries every program and restarts nothing; TrainJob, on a runtime of the platfo
 that is made for the program; a plain Job for the rest.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from scalecurve_api.model import canonical_json
-from scalecurve_api.planning.axes import resolve
+from scalecurve_api.planning.plan import Plan
 from scalecurve_api.problem import Violation, unsupported
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.job_kinds import DEFAULT_RUNNER, JobKind, Runner
-from scalecurve_api.spec.trial import Point
 
 
 @dataclass(frozen=True)
@@ -25,17 +23,19 @@ class RunnerChoice:
     reason: str
 
 
-def choices(spec: ExperimentSpec, points: Iterable[Point]) -> tuple[RunnerChoice, ...]:
-    """What may carry the experiment, of these points, best first; only the runner that the spec names, if it names one.
+def choices(plan: Plan) -> tuple[RunnerChoice, ...]:
+    """What may carry the planned trials, best first; only the runner that the spec names, if it names one.
 
     Raises:
         AxisError: when a value of the matrix does not fit its field.
     """
+    spec = plan.spec
     if spec.runner is not None:
         return (RunnerChoice(spec.runner, "set in spec.runner"),)
     if spec.training_runtime is not None:
         return (RunnerChoice(Runner.train_job, "spec.trainingRuntime needs it"),)
-    workloads, one_pod = _workloads(spec, points)
+    workloads, pods = plan.workloads, spec.placement.pods_per_node
+    one_pod = all(point.nodes * min(point.workers_per_node, pods) == 1 for point in plan.points)
     fitting: list[RunnerChoice] = []
     for runner, reason in _preferred(spec, workloads, one_pod):
         if not any(problem for workload in workloads for problem in misfits(workload, runner.job_kind)):
@@ -81,17 +81,6 @@ def _preferred(spec: ExperimentSpec, workloads: Sequence[Workload], one_pod: boo
         yield DEFAULT_RUNNER, "every cluster has it"
     # A job that Kueue does not know waits for ever; it has left the two of training-operator out of its defaults.
     yield from ((runner, why.reason) for runner, why in fitting if queued and why.in_a_queue is False)
-
-
-def _workloads(spec: ExperimentSpec, points: Iterable[Point]) -> tuple[list[Workload], bool]:
-    """Each workload of the points, and whether every point is one pod."""
-    workloads, one_pod = {}, True
-    for point in points:
-        one_pod &= point.nodes * min(point.workers_per_node, spec.placement.pods_per_node) == 1
-        key = canonical_json(dict(point.axes))
-        if key not in workloads:
-            workloads[key] = resolve(spec.workload, spec.scaling.batch, point.axes)[0]
-    return list(workloads.values()), one_pod
 
 
 def _runners(**facts: bool) -> str:

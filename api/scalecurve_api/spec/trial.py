@@ -9,7 +9,7 @@ from scalecurve_api.model import Model, SafeName, canonical_json
 from scalecurve_api.programs.degrees import Degrees, Dimension
 from scalecurve_api.programs.old_records import without_foreign_fields
 from scalecurve_api.programs.workload import Workload
-from scalecurve_api.spec.experiment import AxisValue, Cost, Expected, Metadata, Name, Resources
+from scalecurve_api.spec.experiment import LADDER_AXIS, AxisValue, Cost, Expected, Metadata, Name, Resources
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.scaling import Mode
@@ -143,6 +143,14 @@ class Point(Model):
     @property
     def layout(self) -> str:
         return f"{self.nodes}x{self.workers_per_node}"
+
+    @property
+    def ladder(self) -> str | None:
+        """Key of the ladder that it is on, if any: the points that differ only in the batch per worker."""
+        if self.rung is None:
+            return None
+        others = {name: value for name, value in self.axes.items() if name != LADDER_AXIS}
+        return canonical_json([self.mode.value, self.workers, self.layout, others])
 
     @property
     def axes_in_words(self) -> str:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from scalecurve_api.planning.axes import AxisError, resolve
-from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.planning.axes import AxisError
+from scalecurve_api.planning.plan import expand_points, workload_at
 from scalecurve_api.problem import Description, Path, Problem, expected
 from scalecurve_api.programs.memory import GB, Memory, memory_of
 from scalecurve_api.spec.experiment import ExperimentSpec
@@ -16,7 +16,7 @@ DEVICE: Path = ("spec", "resources", "deviceMemoryGb")
 def memory_at(spec: ExperimentSpec, point: Point) -> Memory | None:
     """The estimate for one worker at a point; None where it is not known."""
     try:
-        workload, _ = resolve(spec.workload, spec.scaling.batch, point.axes)
+        workload = workload_at(spec, point.axes)
     except AxisError:
         return None
     batch = point.parallelism.group_batch if point.parallelism is not None else point.batch_per_worker

@@ -1,17 +1,17 @@
 """The trials of one experiment indexed by state, so that a reconcile looks only at the few that are open."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Self
 
 from scalecurve_api.lifecycle import Decision, Job, Observed, decide, is_terminal
 from scalecurve_api.planning.horizon import Horizon, horizon
-from scalecurve_api.planning.plan import Plan, make_plan
-from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
+from scalecurve_api.planning.plan import Plan
+from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.object_names import trial_name
-from scalecurve_api.spec.trial import Point, TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_operator.cache.cached_objects import CachedJob, CachedTrial, ExperimentObjects
 from scalecurve_operator.runners import RUNNERS, JobStatus, RunnerKind, runner_for
 
@@ -41,18 +41,10 @@ class TrialIndex:
     first_not_started: int = 0
 
     @classmethod
-    def build(
-        cls,
-        experiment: ScalingExperiment,
-        uid: str,
-        generation: int,
-        objects: ExperimentObjects,
-        points: Sequence[Point] | None = None,
-    ) -> Self:
-        """An index of everything cached so far; AxisError when a matrix value does not fit its field."""
-        plan = make_plan(experiment, experiment.spec.measure.sessions.count, points)
+    def build(cls, plan: Plan, uid: str, generation: int, objects: ExperimentObjects) -> Self:
+        """An index of everything cached so far."""
         names = [trial_name(plan.experiment, name) for name in plan.trials.names]
-        index = cls(uid, generation, experiment.spec, plan, names, {name: i for i, name in enumerate(names)})
+        index = cls(uid, generation, plan.spec, plan, names, {name: i for i, name in enumerate(names)})
         index.update(objects, {*objects.trials, *(job.trial for job in objects.jobs.values())})
         return index
 

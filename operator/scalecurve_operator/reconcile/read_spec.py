@@ -6,12 +6,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.planning.plan import Plan, make_plan
 from scalecurve_api.planning.runner_choice import RunnerChoice, choices
 from scalecurve_api.problem import spell
 from scalecurve_api.spec.experiment import ScalingExperiment
-from scalecurve_api.spec.job_kinds import Runner
-from scalecurve_api.spec.trial import Point
 from scalecurve_api.validation import rules
 from scalecurve_operator.cache.cached_objects import MOST_SPEC_BYTES, TOO_LARGE
 
@@ -20,16 +18,10 @@ _MAX_PROBLEMS = 3
 
 @dataclass(frozen=True)
 class RunnableExperiment:
-    """An experiment that can run, its points, and the kinds of job that can carry them, best first."""
+    """The plan of an experiment that can run, and the kinds of job that can carry its trials, best first."""
 
-    experiment: ScalingExperiment
-    points: tuple[Point, ...]
+    plan: Plan
     options: tuple[RunnerChoice, ...]
-
-    def carried_by(self, runner: Runner) -> ScalingExperiment:
-        """Return the experiment with the runner that was chosen for it."""
-        spec = self.experiment.spec.model_copy(update={"runner": runner})
-        return self.experiment.model_copy(update={"spec": spec})
 
 
 class NotRunnable(ValueError):
@@ -37,10 +29,10 @@ class NotRunnable(ValueError):
 
 
 def read_runnable(body: Mapping[str, Any]) -> RunnableExperiment:
-    """Return the experiment of an object with its points; raise NotRunnable as ``read_experiment`` does."""
+    """Return the plan of an object's experiment; raise NotRunnable as ``read_experiment`` does."""
     experiment = read_experiment(body)
-    points = tuple(expand_points(experiment.spec))
-    return RunnableExperiment(experiment, points, choices(experiment.spec, points))
+    plan = make_plan(experiment, experiment.spec.measure.sessions.count)
+    return RunnableExperiment(plan, choices(plan))
 
 
 def read_experiment(body: Mapping[str, Any]) -> ScalingExperiment:

@@ -226,8 +226,8 @@ class Reconciler:
         runner: Runner,
     ) -> Reconciliation:
         objects.take_changed()
-        carried = runnable.carried_by(runner)
-        index = TrialIndex.build(carried, experiment.uid, experiment.generation, objects, runnable.points)
+        plan = runnable.plan.carried_by(runner)
+        index = TrialIndex.build(plan, experiment.uid, experiment.generation, objects)
         # Nothing that has begun is stopped because the settings have changed since.
         if "startedAt" not in experiment.status and (problems := policy.violations(self.settings, index)):
             raise NotRunnable(summary(problems))

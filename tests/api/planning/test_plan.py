@@ -19,6 +19,7 @@ from scalecurve_api.planning.plan import (
     sessions_in,
 )
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.validation.rules import check
@@ -163,6 +164,18 @@ def test_trials_share_their_point_and_their_workload() -> None:
     assert [trial.workload.env for trial in held] == [{"A": trial.point.axes["env.A"]} for trial in held]
     assert plan.trials != plan.trials[1:]
     assert plan.trials != list(plan.trials)
+
+
+def test_a_plan_that_another_job_kind_carries_differs_in_that_alone() -> None:
+    of = experiment({"matrix": {"env.A": ["x", "y"]}, "measure": {"repetitions": 3}})
+    plan = make_plan(of)
+    assert [workload.env for workload in plan.workloads] == [{"A": "x"}, {"A": "y"}]
+    carried = plan.carried_by(Runner.job_set)
+    spec_of = of.spec.model_copy(update={"runner": Runner.job_set})
+    assert (plan.spec, carried.spec) == (of.spec, spec_of)
+    assert list(carried.trials) == list(make_plan(of.model_copy(update={"spec": spec_of})).trials)
+    assert {trial.runner for trial in plan.trials} == {None}
+    assert {id(trial.workload) for trial in carried.trials} == {id(workload) for workload in plan.workloads}
 
 
 def test_a_plan_of_ten_thousand_trials_weighs_what_its_order_does() -> None:

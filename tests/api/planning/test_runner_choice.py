@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.planning.runner_choice import RunnerChoice, choices, choose, misfits
-from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
+from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.job_kinds import Runner
 from tests.api.example_experiments import experiment
 
@@ -21,12 +21,12 @@ SERVED: dict[str, Any] = {
 TENSORFLOW: dict[str, Any] = {**SEVERAL, "workload": {"program": "tensorflow"}}
 
 
-def options_of(spec: ExperimentSpec) -> tuple[RunnerChoice, ...]:
-    return choices(spec, expand_points(spec))
+def options_of(changes: dict[str, Any]) -> tuple[RunnerChoice, ...]:
+    return choices(make_plan(experiment(changes)))
 
 
 def taken(changes: dict[str, Any]) -> list[str]:
-    return [option.runner.value for option in options_of(experiment(changes).spec)]
+    return [option.runner.value for option in options_of(changes)]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_order_follows_from_what_the_program_needs(changes: dict[str, Any], 
 @pytest.mark.parametrize("changes", [{}, SEVERAL, TENSORFLOW, MPI, SERVED])
 def test_whatever_is_installed_what_is_taken_can_carry_the_program(changes: dict[str, Any]) -> None:
     spec = experiment(changes).spec
-    options = options_of(spec)
+    options = options_of(changes)
     for count in range(len(Runner) + 1):
         for installed in combinations(Runner, count):
             choice = choose(options, installed)
@@ -65,7 +65,7 @@ def test_whatever_is_installed_what_is_taken_can_carry_the_program(changes: dict
 
 
 def test_the_reason_names_what_would_have_been_better() -> None:
-    choice = choose(options_of(experiment(MPI).spec), {Runner.mpi_job, Runner.job})
+    choice = choose(options_of(MPI), {Runner.mpi_job, Runner.job})
     assert choice is not None
     assert choice.reason == "starts ranks with mpirun; not installed: JobSet"
 

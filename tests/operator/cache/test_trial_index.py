@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_api.lifecycle import Collect, ExperimentPhase, Job, Observed, Start, decide
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.object_names import job_name, labels
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_operator.cache.cached_objects import ExperimentObjects, Key
@@ -47,7 +48,8 @@ class Watch:
         return self.cache.objects(KEY)
 
     def open(self) -> TrialIndex:
-        return TrialIndex.build(self.experiment, "e1", 1, self.objects)
+        plan = make_plan(self.experiment, self.experiment.spec.measure.sessions.count)
+        return TrialIndex.build(plan, "e1", 1, self.objects)
 
     def metadata(self, name: str, uid: str, owner: str, tags: dict[str, str]) -> dict[str, Any]:
         self.version += 1

@@ -167,6 +167,15 @@ class ExperimentObjects:
     jobs: dict[str, CachedJob] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
 
+    @property
+    def settled(self) -> bool:
+        """Whether the experiment has ended with no job to delete and no attempt to end; a refused one has neither."""
+        experiment = self.experiment
+        if experiment is None or not experiment.ended:
+            return False
+        planned = "total" in experiment.status
+        return not (planned and (self.jobs or self.abandoned(experiment.uid)))
+
     def jobs_of(self, trial: str) -> list[CachedJob]:
         """A trial's jobs, oldest attempt first: at most one, except for the moment in which one is replaced.
 

@@ -9,18 +9,16 @@ from scalecurve_api.spec.object_names import job_name
 from scalecurve_api.spec.trial import FailedReason, TrialPhase
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import ClusterError, Refused
-from scalecurve_kube.resources import SERVICES, TRIALS, Object, owner_uids, resource_of, timestamp, unix_time
-from scalecurve_operator.cache.cached_objects import CachedJob, Cause, ExperimentObjects, Key
-from scalecurve_operator.metrics import TRIAL_START, TRIALS_ENDED
+from scalecurve_kube.resources import TRIALS, Object, owner_uids, resource_of, timestamp
+from scalecurve_operator.cache.cached_objects import Cause, ExperimentObjects, Key
+from scalecurve_operator.metrics import TRIALS_ENDED
 from scalecurve_operator.reconcile.collect import UncollectedAttempt, collect_attempt
 from scalecurve_operator.reconcile.job_probe import deadline_cause
 from scalecurve_operator.reconcile.judge_process import JudgeUnavailable
-from scalecurve_operator.reconcile.trial import Conflict, NameTaken, TrialReconciliation
+from scalecurve_operator.reconcile.trial import PERMANENT, Conflict, NameTaken, TrialReconciliation
 from scalecurve_operator.runners import RUNNERS, JobRequestError
 from scalecurve_operator.status import events, render
 
-_PERMANENT = (400, 403, 422)
-"""Denied, invalid, over a quota: creating the same object again would not help this attempt."""
 _NEVER_TAKEN = (400, 413, 422)
 """Malformed, too large, invalid: what a record says makes the API server refuse a write."""
 COLLECTIONS = 4
@@ -60,7 +58,7 @@ async def start(trial: TrialReconciliation, attempt: int) -> None:
     try:
         created = await _create_job(trial, job)
     except Refused as refused:
-        if refused.status not in _PERMANENT:
+        if refused.status not in PERMANENT:
             raise
         await _fail_to_start(trial, attempt, (FailedReason.job_rejected, refused.message))
         return
@@ -69,7 +67,7 @@ async def start(trial: TrialReconciliation, attempt: int) -> None:
     rec.cache.upsert_job(created)
     if (cached := rec.objects.jobs.get(created_name)) is None:
         raise Conflict(f"{created_name} was deleted as soon as it was created")
-    await create_companions(trial, cached)
+    await trial.create_companions(cached)
 
 
 async def _create_job(trial: TrialReconciliation, job: Object) -> Object:
@@ -79,21 +77,6 @@ async def _create_job(trial: TrialReconciliation, job: Object) -> Object:
         if created is None or trial.object.uid not in owner_uids(created):
             raise NameTaken(f"{job['kind']} {job['metadata']['name']} exists and belongs to another owner")
     return created
-
-
-async def create_companions(trial: TrialReconciliation, job: CachedJob) -> None:
-    """Create what goes with a job, once per job and process: a kill may have come in between."""
-    request = trial.request(job.attempt)
-    owner = trial.resource.owner(request.job, job.uid, blockOwnerDeletion=False)
-    try:
-        for companion in trial.runner.companions(request, job.body):
-            companion["metadata"]["ownerReferences"] = [owner]
-            await trial.rec.cluster.create(SERVICES, trial.rec.key.namespace, companion)
-    except Refused as refused:
-        if refused.status not in _PERMANENT:
-            raise
-        trial.end(job, (FailedReason.start_failed, f"cannot create its Service: {refused.message}"))
-    job.has_companions = True
 
 
 async def delete_jobs(cluster: Cluster, key: Key, objects: ExperimentObjects) -> None:
@@ -201,20 +184,6 @@ async def clean(trial: TrialReconciliation) -> bool:
             job.body["metadata"]["deletionTimestamp"] = timestamp(time.time())
         acted = True
     return acted
-
-
-async def report_progress(trial: TrialReconciliation, phase: TrialPhase, job: CachedJob) -> None:
-    """Write into a trial's status how far its job has come."""
-    if trial.seen is None:
-        return
-    now, status = time.time(), trial.seen.status or {}
-    if phase is TrialPhase.running and trial.seen.phase != phase.value and status:
-        TRIAL_START.observe(max(0.0, now - unix_time(status["startedAt"])))
-    try:
-        await trial.write_status(render.progressed(status, phase, job.uid, trial.rec.waiting.get(trial.name), now))
-    except Conflict as conflict:
-        # Only a report: the next reconcile writes it from what is there then.
-        logger.debug("%s: %s", trial.name, conflict)
 
 
 async def _fail_to_start(trial: TrialReconciliation, attempt: int, cause: Cause) -> None:

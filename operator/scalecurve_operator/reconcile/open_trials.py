@@ -1,19 +1,23 @@
 """What open trials need beyond what ``lifecycle`` decides: companions, probes, reports of progress."""
 
+import logging
 import time
 from collections.abc import Iterator
 
 from scalecurve_api.crds.status import one_line
-from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_kube.resources import unix_time
 from scalecurve_operator.cache.cached_objects import CachedJob
-from scalecurve_operator.reconcile import actions
+from scalecurve_operator.metrics import TRIAL_START
 from scalecurve_operator.reconcile.job_probe import probe, time_left
 from scalecurve_operator.reconcile.reconciliation import NAME_TAKEN, Reconciliation
 from scalecurve_operator.reconcile.task_pool import gather_bounded
-from scalecurve_operator.reconcile.trial import TrialReconciliation
+from scalecurve_operator.reconcile.trial import Conflict, TrialReconciliation
+from scalecurve_operator.status import render
 
 _FIRST_IN_QUEUE_S = 2.0
+
+logger = logging.getLogger(__name__)
 
 
 async def ensure_companions(rec: Reconciliation) -> None:
@@ -26,7 +30,7 @@ async def ensure_companions(rec: Reconciliation) -> None:
             rec.blocked[trial.name] = NAME_TAKEN, f"{job.body['kind']} {job.name} exists, but its trial does not"
         elif not job.has_companions:
             incomplete.append((trial, job))
-    await gather_bounded([actions.create_companions(trial, job) for trial, job in incomplete])
+    await gather_bounded([trial.create_companions(job) for trial, job in incomplete])
     if any(job.forced_end for _, job in incomplete):
         rec.enqueue()
 
@@ -53,13 +57,6 @@ async def probe_jobs(rec: Reconciliation) -> bool:
     return changed
 
 
-def all_queued(rec: Reconciliation) -> bool:
-    """Whether it has jobs, and each of them waits in a queue."""
-    jobs = list(rec.objects.jobs.values())
-    waits = (not (job.deleting or job.forced_end) and rec.index.status_of(job).state is Job.queued for job in jobs)
-    return bool(jobs) and all(waits)
-
-
 async def report_progress(rec: Reconciliation) -> None:
     """Bring the status of every open trial up to date."""
     writes = []
@@ -69,8 +66,21 @@ async def report_progress(rec: Reconciliation) -> None:
         if seen is None or not jobs or seen.status is None or phase.final or phase is TrialPhase.collecting:
             continue
         if seen.phase != phase.value or seen.status.get("message") != rec.waiting.get(name):
-            writes.append(actions.report_progress(trial, phase, jobs[-1]))
+            writes.append(_report(trial, phase, jobs[-1]))
     await gather_bounded(writes)
+
+
+async def _report(trial: TrialReconciliation, phase: TrialPhase, job: CachedJob) -> None:
+    """Write into a trial's status how far its job has come."""
+    seen, now = trial.object, time.time()
+    status = seen.status or {}
+    if phase is TrialPhase.running and seen.phase != phase.value and status:
+        TRIAL_START.observe(max(0.0, now - unix_time(status["startedAt"])))
+    try:
+        await trial.write_status(render.progressed(status, phase, job.uid, trial.rec.waiting.get(trial.name), now))
+    except Conflict as conflict:
+        # Only a report: the next reconcile writes it from what is there then.
+        logger.debug("%s: %s", trial.name, conflict)
 
 
 def _with_jobs(rec: Reconciliation) -> Iterator[tuple[TrialReconciliation, CachedJob]]:

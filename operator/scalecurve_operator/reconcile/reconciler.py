@@ -65,9 +65,7 @@ class Reconciler:
             self._close(key)
             return
         with RECONCILE.time():
-            # One that has ended may still have jobs to delete or attempts to end, unless it was refused.
-            planned = "total" in experiment.status
-            if experiment.ended and not (planned and (objects.jobs or objects.abandoned(experiment.uid))):
+            if objects.settled:
                 await self._expire(key, experiment)
                 return
             try:
@@ -86,7 +84,7 @@ class Reconciler:
         accepted = condition("Accepted", True, "Valid", f"{counted(len(rec.index.names), 'trial')} planned")
         missing = await self._missing_runner(rec)
         interrupted = await self._act_on_trials(rec, experiment, can_start=missing is None)
-        for other in self.admission.note_queued(rec.key, open_trials.all_queued(rec)):
+        for other in self.admission.note_queued(rec.key, rec.all_queued):
             self.enqueue(other, 0.0)
         waits = self._wait_for_session(rec)
         admitted = missing or waits or self.admission.condition(rec.key, rec.index.spec, rec.final)

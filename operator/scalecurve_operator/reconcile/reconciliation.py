@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from scalecurve_api.lifecycle import Decision
+from scalecurve_api.lifecycle import Decision, Job
 from scalecurve_api.planning.runner_choice import RunnerChoice
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_kube.cluster import Cluster
@@ -96,6 +96,13 @@ class Reconciliation:
         if ahead.due is None or self.index.open:
             return None
         return self.index.session(ahead.end), ahead.due
+
+    @property
+    def all_queued(self) -> bool:
+        """Whether it has jobs, and each of them waits in a queue."""
+        jobs = list(self.objects.jobs.values())
+        waits = (not (job.deleting or job.forced_end) and self.index.status_of(job).state is Job.queued for job in jobs)
+        return bool(jobs) and all(waits)
 
     def enqueue(self, after: float = 0.0) -> None:
         """Reconcile again, ``after`` seconds from now at the latest."""

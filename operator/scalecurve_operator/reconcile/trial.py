@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 
 from scalecurve_api.spec.object_names import job_name, labels
 from scalecurve_api.spec.placeholders import filled
-from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_api.spec.trial import FailedReason, TrialSpec
 from scalecurve_kube.errors import Refused
-from scalecurve_kube.resources import EXPERIMENTS, TRIALS, Object, Resource, owner_uids, resource_of
+from scalecurve_kube.resources import EXPERIMENTS, SERVICES, TRIALS, Object, Resource, owner_uids, resource_of
 from scalecurve_operator.cache.cached_objects import CachedJob, CachedTrial, Cause
 from scalecurve_operator.reconcile.policy import record_share
 from scalecurve_operator.reconcile.reconciliation import Reconciliation
 from scalecurve_operator.runners import JobRequest, JobStatus, RunnerKind
+
+PERMANENT = (400, 403, 422)
+"""Denied, invalid, over a quota: creating the same object again would not help this attempt."""
 
 
 class Conflict(Exception):
@@ -83,6 +86,20 @@ class TrialReconciliation:
             linger_seconds=rec.settings.linger_seconds,
             secret=secrets.token_hex(16),
         )
+
+    async def create_companions(self, job: CachedJob) -> None:
+        """Create what goes with a job, once per job and process: a kill may have come in between."""
+        request = self.request(job.attempt)
+        owner = self.resource.owner(request.job, job.uid, blockOwnerDeletion=False)
+        try:
+            for companion in self.runner.companions(request, job.body):
+                companion["metadata"]["ownerReferences"] = [owner]
+                await self.rec.cluster.create(SERVICES, self.rec.key.namespace, companion)
+        except Refused as refused:
+            if refused.status not in PERMANENT:
+                raise
+            self.end(job, (FailedReason.start_failed, f"cannot create its Service: {refused.message}"))
+        job.has_companions = True
 
     def end(self, job: CachedJob, cause: Cause) -> None:
         """Count a job as ended, whatever its own status says."""

@@ -184,6 +184,31 @@ def test_a_job_of_an_earlier_trial_of_this_name_is_not_this_ones() -> None:
     assert [each.uid for each in objects.jobs_of("exp-a-r1")] == ["j2"]
 
 
+def ended(**status: Any) -> dict[str, Any]:
+    return {**experiment(), "status": {"phase": "Failed", "observedGeneration": 0, **status}}
+
+
+@pytest.mark.parametrize(
+    ("body", "left", "settled"),
+    [
+        (experiment(), [], False),
+        (ended(total=2), [], True),
+        (ended(total=2), [job()], False),
+        (ended(total=2), [trial(attempts=1)], False),
+        (ended(total=2), [trial(attempts=1, history=[{"attempt": 1, "phase": "Failed"}])], True),
+        (ended(), [job()], True),  # refused: nothing of it was planned
+    ],
+)
+def test_an_experiment_is_settled_once_none_of_its_jobs_or_attempts_is_left(
+    body: dict[str, Any], left: list[dict[str, Any]], settled: bool
+) -> None:
+    cache = ObjectCache()
+    cache.upsert_experiment(body)
+    for each in left:
+        (cache.upsert_job if "kind" in each else cache.upsert_trial)(each)
+    assert cache.objects(KEY).settled is settled
+
+
 def problem(cache: ObjectCache) -> str | None:
     since = max((when for _, when in cache.unconfirmed.values()), default=0.0)
     return unhealthy(cache.unconfirmed, 0.0, 0.0, False, since + MAX_WATCH_LAG_S + 1)

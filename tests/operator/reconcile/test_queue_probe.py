@@ -9,7 +9,7 @@ import pytest
 
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_kube.resources import timestamp
-from scalecurve_operator.reconcile import job_probe, open_trials, queue_probe
+from scalecurve_operator.reconcile import job_probe, open_trials
 from tests.operator.simulated_cluster import AT, NAMESPACE, Process, World, settle
 
 WORKLOADS = f"apis/kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/workloads"
@@ -43,7 +43,7 @@ def workload(reason: str, message: str, **spec: Any) -> dict[str, Any]:
      ("Inadmissible", "ClusterQueue team is inactive", False)],
 )  # fmt: skip
 def test_what_kueue_says_of_a_workload(reason: str, message: str, never: bool) -> None:
-    waiting, cause = queue_probe.diagnosis(workload(reason, message), "")
+    waiting, cause = job_probe.diagnosis(workload(reason, message), "")
     assert (waiting is None) is never
     assert (cause is not None) is never
     assert message in str(cause[1] if cause else waiting)
@@ -55,7 +55,7 @@ def test_a_deactivated_workload_is_never_admitted() -> None:
     tree["status"]["conditions"].append(
         {"type": "Evicted", "status": "True", "reason": "Deactivated", "message": "The workload is deactivated"}
     )
-    assert queue_probe.diagnosis(tree, "") == (
+    assert job_probe.diagnosis(tree, "") == (
         None,
         (FailedReason.never_admissible, "Kueue deactivated it: The workload is deactivated"),
     )
@@ -64,7 +64,7 @@ def test_a_deactivated_workload_is_never_admitted() -> None:
 def test_a_preempted_workload_says_so_while_it_waits() -> None:
     tree = workload("Pending", FULL)
     tree["status"]["conditions"].append({"type": "Evicted", "status": "True", "reason": "Preempted", "message": "m"})
-    waiting, _ = queue_probe.diagnosis(tree, "")
+    waiting, _ = job_probe.diagnosis(tree, "")
     assert waiting is not None
     assert waiting.endswith("evicted before, Preempted")
 
@@ -73,7 +73,7 @@ def test_admission_checks_that_are_open_are_named() -> None:
     reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved"}
     checks = [{"name": "prov", "state": "Pending", "message": "no capacity"}, {"name": "ok", "state": "Ready"}]
     tree = {"status": {"conditions": [reserved], "admissionChecks": checks}}
-    assert queue_probe.diagnosis(tree, "")[0] == "Kueue: quota is reserved; admission checks: prov no capacity"
+    assert job_probe.diagnosis(tree, "")[0] == "Kueue: quota is reserved; admission checks: prov no capacity"
 
 
 def queued(reason: str = "", message: str = "", since: float = 0, **spec: Any) -> tuple[World, Process]:

@@ -11,6 +11,7 @@ import json
 import random
 import re
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -130,6 +131,14 @@ class Plan:
         """Each workload of the points once; AxisError when values that fit alone do not fit together."""
         by_axes = {json.dumps(point.axes): point for point in self.points}
         return [self.trials.workload(point) for point in by_axes.values()]
+
+    @property
+    def baselines(self) -> dict[str, int]:
+        """Series -> the worker count that its speed-up is relative to."""
+        workers: dict[str, set[int]] = defaultdict(set)
+        for point in self.points:
+            workers[point.series].add(point.workers)
+        return {series: baseline_of(self.spec, sorted(counts)) for series, counts in workers.items()}
 
     def carried_by(self, runner: Runner) -> Plan:
         """Return the same plan for jobs of another kind."""

@@ -60,7 +60,7 @@ def _render(rec: Reconciliation, experiment: CachedExperiment, conditions: Seque
         generation,
         rec.decision.status,
         current,
-        render.headlines(rec.index.spec, rec.index.plan, rec.index.throughputs),
+        render.headlines(rec.index.plan, rec.index.throughputs),
         render.conditions(before, conditions, generation, wall),
         wall,
         rec.started_at,

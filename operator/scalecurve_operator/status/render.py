@@ -16,10 +16,9 @@ from scalecurve_api.crds.status import (
     one_line,
 )
 from scalecurve_api.lifecycle import ExperimentPhase, Status
-from scalecurve_api.planning.plan import Plan, baseline_of
+from scalecurve_api.planning.plan import Plan
 from scalecurve_api.planning.runner_choice import RunnerChoice
 from scalecurve_api.record.verdict import Verdict
-from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.pod_options import MAX_NODES
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
@@ -216,7 +215,7 @@ def _list(value: object) -> list[Object]:
     return list(value) if isinstance(value, list) else []
 
 
-def headlines(spec: ExperimentSpec, plan: Plan, throughputs: Mapping[int, float]) -> list[Object]:
+def headlines(plan: Plan, throughputs: Mapping[int, float]) -> list[Object]:
     """How each series scales so far, at its largest measured worker count, best efficiency first.
 
     ``throughputs`` is in samples per second by position in the plan. Repetitions are averaged geometrically, as in the
@@ -228,12 +227,9 @@ def headlines(spec: ExperimentSpec, plan: Plan, throughputs: Mapping[int, float]
         point = plan.trials.point(index)
         measured[point.series][point.workers].append(throughput)
         modes[point.series] = point.mode
-    planned: dict[str, set[int]] = defaultdict(set)
-    for point in plan.points:
-        planned[point.series].add(point.workers)
+    baselines = plan.baselines
     ranked = [
-        _headline(series, modes[series], by_workers, baseline_of(spec, sorted(planned[series])))
-        for series, by_workers in measured.items()
+        _headline(series, modes[series], by_workers, baselines[series]) for series, by_workers in measured.items()
     ]
     return [entry.wire() for _, entry in sorted(ranked, key=lambda pair: (-pair[0], pair[1].series))]
 

@@ -323,6 +323,9 @@ def test_baselines() -> None:
     assert baseline_of(spec(), [4, 2, 8]) == 2
     assert baseline_of(spec({"scaling/baseline": 4}), [4, 2, 8]) == 4
     assert baseline_of(spec({"scaling/baseline": 1}), [4, 2, 8]) == 2, "excluded from this series"
+    rules = [{"env.A": "y", "workers": 1}]
+    plan = make_plan(experiment({"matrix": {"env.A": ["x", "y"]}, "exclude": rules, "scaling/workers": [1, 2, 4]}))
+    assert plan.baselines == {"weak env.A=x": 1, "weak env.A=y": 2}
 
 
 def test_a_trial_has_every_axis_written_into_its_workload() -> None:

@@ -109,7 +109,7 @@ def test_an_experiments_status_is_a_declared_one(phases: list[TrialPhase], data:
     observed = {name: Observed(1, (phase,)) for name, phase in zip(names, phases, strict=False)}
     decision = decide(spec, names, observed)
     throughputs = {at: data.draw(POSITIVE) for at, phase in enumerate(phases) if phase is TrialPhase.succeeded}
-    entries = headlines(spec, plan, throughputs)
+    entries = headlines(plan, throughputs)
     began = timestamp(NOW)
     current = [
         statuses.current_trial(name, plan.trials[0], TrialPhase.running, {"attempts": 1, "startedAt": began})
@@ -179,18 +179,18 @@ def test_a_trial_without_samples_tells_its_bandwidth() -> None:
 
 
 def test_headlines_of_a_series_are_at_its_largest_measured_count() -> None:
-    spec, plan = experiment().spec, make_plan(experiment())
-    (alone,) = headlines(spec, plan, {0 if plan.trials[0].point.workers == 1 else 1: 100.0})
+    plan = make_plan(experiment())
+    (alone,) = headlines(plan, {0 if plan.trials[0].point.workers == 1 else 1: 100.0})
     assert (alone["workers"], "efficiency" in alone) == (1, False)
     by_workers = {
         at: 100.0 * plan.trials[at].point.workers * 0.9 ** (plan.trials[at].point.workers - 1) for at in (0, 1)
     }
-    (both,) = headlines(spec, plan, by_workers)
+    (both,) = headlines(plan, by_workers)
     assert (both["workers"], both["speedUp"], both["efficiency"], both["throughput"]) == (2, "1.80", "90.0%", "180.0/s")
     assert best_efficiency([both]) == "90.0% at 2"
 
 
 def test_a_baseline_without_any_throughput_gives_no_efficiency() -> None:
-    spec, plan = experiment().spec, make_plan(experiment())
-    for entry in headlines(spec, plan, {0: 0.0, 1: 0.0}):
+    plan = make_plan(experiment())
+    for entry in headlines(plan, {0: 0.0, 1: 0.0}):
         assert "efficiency" not in entry

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import overload
 
 from scalecurve_api.model import canonical_json
@@ -132,7 +132,7 @@ class Plan:
         by_axes = {json.dumps(point.axes): point for point in self.points}
         return [self.trials.workload(point) for point in by_axes.values()]
 
-    @property
+    @cached_property
     def baselines(self) -> dict[str, int]:
         """Series -> the worker count that its speed-up is relative to."""
         workers: dict[str, set[int]] = defaultdict(set)

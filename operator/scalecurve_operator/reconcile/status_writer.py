@@ -25,7 +25,7 @@ async def publish(rec: Reconciliation, conditions: Sequence[Object]) -> None:
     if not (first or rec.final or now >= due or experiment.status.get("phase") != status.phase.value):
         rec.enqueue(due - now)
         return
-    new = _render(rec, experiment, [*conditions, *_progress(rec, experiment.status)])
+    new = _render(rec, experiment, conditions)
     if new in (experiment.status, rec.published):
         return
     # The Event goes first: whoever takes over after a kill finds the phase already written, and reports nothing.
@@ -50,6 +50,7 @@ async def note_runner(rec: Reconciliation, experiment: CachedExperiment) -> bool
 
 def _render(rec: Reconciliation, experiment: CachedExperiment, conditions: Sequence[Object]) -> Object:
     before, generation, wall = experiment.status, rec.index.generation, time.time()
+    entries = [*conditions, *_progress(rec, before)]
     current = [
         render.current_trial(name, rec.index.trial(name), phase, trial.status or {})
         for name, phase in zip(rec.names, rec.decision.status.phases, strict=True)
@@ -61,7 +62,7 @@ def _render(rec: Reconciliation, experiment: CachedExperiment, conditions: Seque
         rec.decision.status,
         current,
         render.headlines(rec.index.plan, rec.index.throughputs),
-        render.conditions(before, conditions, generation, wall),
+        render.conditions(before, entries, generation, wall),
         wall,
         rec.started_at,
     )

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from scalecurve.curves.explain import explain as explain
     from scalecurve.curves.frames import frame as frame
     from scalecurve.curves.progress import status as status
-    from scalecurve.importing.import_bundle import import_bundle as import_bundle
     from scalecurve.planning.from_manifest import experiment_from as experiment_from
     from scalecurve.planning.plan import plan as plan
     from scalecurve.reporting import report as report
-    from scalecurve.timelines.expectations import expectations_of as expectations_of
-    from scalecurve.timelines.gate import gate as gate
-    from scalecurve.timelines.timeline import history as history
     from scalecurve.training_results import training as training
+    from scalecurve_importing.import_bundle import import_bundle as import_bundle
+    from scalecurve_timelines.expectations import expectations_of as expectations_of
+    from scalecurve_timelines.gate import gate as gate
+    from scalecurve_timelines.timeline import history as history
 
 _MODULES = {
     "allreduce": "scalecurve.curves.allreduce",
@@ -43,11 +43,11 @@ _MODULES = {
     "diagnose": "scalecurve.checks.diagnose",
     "explain": "scalecurve.curves.explain",
     "experiment_from": "scalecurve.planning.from_manifest",
-    "expectations_of": "scalecurve.timelines.expectations",
+    "expectations_of": "scalecurve_timelines.expectations",
     "frame": "scalecurve.curves.frames",
-    "gate": "scalecurve.timelines.gate",
-    "history": "scalecurve.timelines.timeline",
-    "import_bundle": "scalecurve.importing.import_bundle",
+    "gate": "scalecurve_timelines.gate",
+    "history": "scalecurve_timelines.timeline",
+    "import_bundle": "scalecurve_importing.import_bundle",
     "open_bundle": "scalecurve.bundle.open",
     "open_bundles": "scalecurve.bundle.open",
     "pack": "scalecurve.bundle.pack",

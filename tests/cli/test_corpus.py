@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from scalecurve.cli import analyses, cli
-from scalecurve.corpus.corpus_file import read_corpus, write_corpus
 from scalecurve_api.registry import Registry
+from scalecurve_corpus.corpus_file import read_corpus, write_corpus
 from tests.analysis.corpus.published import corpus, kind
 
 from .conftest import Desk

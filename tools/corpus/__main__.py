@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scalecurve.cli.output import show
-from scalecurve.corpus.copies import joined
-from scalecurve.corpus.corpus_file import write_corpus
-from scalecurve.corpus.schema import Corpus, CorpusError
-from scalecurve.corpus.tables import points_table
 from scalecurve_api.text import count
+from scalecurve_corpus.copies import joined
+from scalecurve_corpus.corpus_file import write_corpus
+from scalecurve_corpus.schema import Corpus, CorpusError
+from scalecurve_corpus.tables import points_table
 from tools.corpus import llm_foundry, torchtitan_tables
 from tools.corpus.llm_foundry import import_llm_foundry
 from tools.corpus.mlperf_points import import_results

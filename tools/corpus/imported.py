@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scalecurve.corpus.schema import Corpus
+from scalecurve_corpus.schema import Corpus
 
 
 @dataclass(frozen=True)

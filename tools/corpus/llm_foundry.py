@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from scalecurve.corpus.copies import without_copies
-from scalecurve.corpus.schema import TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun
 from scalecurve.hardware.devices import device_name
 from scalecurve_api.text import count
+from scalecurve_corpus.copies import without_copies
+from scalecurve_corpus.schema import TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun
 from tools.corpus.imported import Imported
 from tools.corpus.published_page import page_tables, published_pages, stated_numbers
 

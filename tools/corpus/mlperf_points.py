@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve.corpus.copies import without_copies
-from scalecurve.corpus.schema import (
+from scalecurve.hardware.devices import device_name
+from scalecurve_corpus.copies import without_copies
+from scalecurve_corpus.schema import (
     SAMPLES,
     Corpus,
     CorpusError,
@@ -17,7 +18,6 @@ from scalecurve.corpus.schema import (
     PublishedRun,
     PublishedSource,
 )
-from scalecurve.hardware.devices import device_name
 from tools.corpus.imported import Imported
 from tools.corpus.mlperf_run import LoggedRun, read_log
 from tools.corpus.mlperf_units import Rate, rate_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from scalecurve.corpus.schema import CorpusError
-from scalecurve.importing.mllog_intervals import Intervals, LoggedEvent, training_intervals
+from scalecurve_corpus.schema import CorpusError
+from scalecurve_importing.mllog_intervals import Intervals, LoggedEvent, training_intervals
 
 _MARKER = b":::MLL"
 _KEY = re.compile(rb'"key"\s*:\s*"(\w+)"')

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalecurve.corpus.schema import NOT_STATED, CorpusError, PublishedSource
+from scalecurve_corpus.schema import NOT_STATED, CorpusError, PublishedSource
 from tools.corpus.results_repository import files, origin
 
 _HEADING = re.compile(r"#{1,6} +(.+)")

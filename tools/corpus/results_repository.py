@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from scalecurve.corpus.schema import NOT_STATED, CorpusError
+from scalecurve_corpus.schema import NOT_STATED, CorpusError
 
 _ROUND = re.compile(r"training_results_v(\d+\.\d+)")
 _LICENSE = re.compile(r"LICENSE(\.md|\.txt)?")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from scalecurve.corpus.copies import without_copies
-from scalecurve.corpus.schema import TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun
 from scalecurve.hardware.devices import device_name, devices
+from scalecurve_corpus.copies import without_copies
+from scalecurve_corpus.schema import TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun
 from tools.corpus.imported import Imported
 from tools.corpus.published_page import PageTable, PublishedPage, number_in, page_tables, published_pages
 

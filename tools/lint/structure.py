@@ -19,6 +19,9 @@ BOXES = {
     "local/scalecurve_local": 14,
     "analysis/scalecurve": 14,
     "analysis/scalecurve_models": 14,
+    "analysis/scalecurve_corpus": 14,
+    "analysis/scalecurve_importing": 36,  # a module for each format
+    "analysis/scalecurve_timelines": 14,
 }
 
 

@@ -36,6 +36,9 @@ PACKAGES = (
     "scalecurve_local",
     "scalecurve",
     "scalecurve_models",
+    "scalecurve_corpus",
+    "scalecurve_importing",
+    "scalecurve_timelines",
 )
 _SMALL_IMAGES = ("operator", "worker-mpi")
 _EXPERIMENT: dict[str, Any] = {

@@ -15,7 +15,7 @@ from scalecurve.cli.output import fail, output_option, show
 from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
-    from scalecurve.corpus.schema import Corpus
+    from scalecurve_corpus.schema import Corpus
 
 SHIPPED = "corpus"
 file_option = click.option(
@@ -33,7 +33,7 @@ def command() -> None:
 @output_option
 def list_(name: str, output: str) -> None:
     """List the sources of a corpus, with their licenses."""
-    from scalecurve.corpus.tables import sources_table
+    from scalecurve_corpus.tables import sources_table
 
     show([sources_table(corpus_named(name))], output)
 
@@ -47,8 +47,8 @@ def list_(name: str, output: str) -> None:
 @output_option
 def show_(name: str, model: str | None, device: str | None, workers: int | None, unsteady: bool, output: str) -> None:
     """Show published points, with their rates per device."""
-    from scalecurve.corpus.tables import points_table
     from scalecurve.hardware.names import folded, unknown
+    from scalecurve_corpus.tables import points_table
 
     points = corpus_named(name).points
     for option, chosen, values in (
@@ -77,10 +77,10 @@ def show_(name: str, model: str | None, device: str | None, workers: int | None,
 @output_option
 def add(file: Path, sources: tuple[Path, ...], submitter: str | None, output: str) -> None:
     """Add SOURCES to the corpus FILE, which is made if there is none: bundles, or other corpora."""
-    from scalecurve.corpus.copies import joined
-    from scalecurve.corpus.corpus_file import write_corpus
-    from scalecurve.corpus.schema import CorpusError
-    from scalecurve.corpus.tables import sources_table
+    from scalecurve_corpus.copies import joined
+    from scalecurve_corpus.corpus_file import write_corpus
+    from scalecurve_corpus.schema import CorpusError
+    from scalecurve_corpus.tables import sources_table
 
     parts = [corpus_named(str(file))] if file.exists() else []
     parts += [_part(source, submitter) for source in sources]
@@ -108,9 +108,9 @@ def power(name: str, repetitions: tuple[int, ...], output: str) -> None:
 
     Counted on the published repetitions themselves, for `scalecurve gate --expect corpus:p25`.
     """
-    from scalecurve.corpus.acceptance import error_rates
-    from scalecurve.corpus.refused_systems import refused_systems
-    from scalecurve.corpus.tables import power_table
+    from scalecurve_corpus.acceptance import error_rates
+    from scalecurve_corpus.refused_systems import refused_systems
+    from scalecurve_corpus.tables import power_table
 
     corpus = corpus_named(name)
     try:
@@ -123,8 +123,8 @@ def power(name: str, repetitions: tuple[int, ...], output: str) -> None:
 
 def corpus_named(name: str) -> Corpus:
     """Open a corpus: ``corpus`` for the one that ships, else a file; one line and exit code 2 for what is none."""
-    from scalecurve.corpus.corpus_file import load_shipped, read_corpus
-    from scalecurve.corpus.schema import CorpusError
+    from scalecurve_corpus.corpus_file import load_shipped, read_corpus
+    from scalecurve_corpus.schema import CorpusError
 
     try:
         return load_shipped() if name == SHIPPED else read_corpus(Path(name))
@@ -135,12 +135,12 @@ def corpus_named(name: str) -> Corpus:
 def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved: bool, output: str) -> None:
     """Print where the points of bundles stand; those with too few systems beside them next to the nearest ones."""
     from scalecurve.bundle.measurement import measure
-    from scalecurve.corpus.busbw import busbw_beside, published_busbw
-    from scalecurve.corpus.comparable import own_points
-    from scalecurve.corpus.standing import standings
-    from scalecurve.corpus.tables import busbw_table, comparable_table, nearest_table, standing_table, utilization_table
-    from scalecurve.corpus.utilization import utilization_standings
     from scalecurve.curves.compute import scaling
+    from scalecurve_corpus.busbw import busbw_beside, published_busbw
+    from scalecurve_corpus.comparable import own_points
+    from scalecurve_corpus.standing import standings
+    from scalecurve_corpus.tables import busbw_table, comparable_table, nearest_table, standing_table, utilization_table
+    from scalecurve_corpus.utilization import utilization_standings
 
     corpus = corpus_named(name)
     bundles = open_all(paths)
@@ -162,9 +162,9 @@ def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved:
 
 
 def _part(source: Path, submitter: str | None) -> Corpus:
-    from scalecurve.corpus.corpus_file import SUFFIX
-    from scalecurve.corpus.from_bundle import corpus_of
-    from scalecurve.corpus.schema import CorpusError
+    from scalecurve_corpus.corpus_file import SUFFIX
+    from scalecurve_corpus.from_bundle import corpus_of
+    from scalecurve_corpus.schema import CorpusError
 
     if source.suffix == SUFFIX:
         return corpus_named(str(source))

@@ -18,7 +18,7 @@ from scalecurve_api.registry import RegistryError
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
-    from scalecurve.timelines.gate import Gate, GateCheck
+    from scalecurve_timelines.gate import Gate, GateCheck
 
 
 @click.command("gate")
@@ -102,10 +102,10 @@ def command(
     """
     from scalecurve.curves.compute import believable
     from scalecurve.hardware.entries import EntryError
-    from scalecurve.timelines.catalog import default_catalog
-    from scalecurve.timelines.expectations import expectations_of, written_expectations
-    from scalecurve.timelines.gate import gate
-    from scalecurve.timelines.verdicts import comment, gate_table, junit
+    from scalecurve_timelines.catalog import default_catalog
+    from scalecurve_timelines.expectations import expectations_of, written_expectations
+    from scalecurve_timelines.gate import gate
+    from scalecurve_timelines.verdicts import comment, gate_table, junit
 
     kept = (catalog or default_catalog()) if folders else None
     if bundle is None:
@@ -153,7 +153,7 @@ def command(
 
 
 def _exit(result: Gate, bundle: Path, allow_undecided: bool) -> None:
-    from scalecurve.timelines.gate import CheckOutcome
+    from scalecurve_timelines.gate import CheckOutcome
 
     if result.failed:
         sys.exit(EXIT_FAILED)
@@ -184,7 +184,7 @@ def _show_foreseen(
     include_unproved: bool,
     output: str,
 ) -> None:
-    from scalecurve.timelines.foresight import foreseen
+    from scalecurve_timelines.foresight import foreseen
 
     if baseline is None and not folders:
         fail(
@@ -209,7 +209,7 @@ def _relative(bundle: Path) -> str:
 
 def _further(bundle: Bundle, references: Sequence[str]) -> tuple[list[GateCheck], list[str]]:
     """What packages make of references such as ``corpus:p25``, and each note once."""
-    from scalecurve.timelines.expectations import EXPECTATIONS
+    from scalecurve_timelines.expectations import EXPECTATIONS
 
     checks: list[GateCheck] = []
     notes: list[str] = []

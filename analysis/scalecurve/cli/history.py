@@ -60,9 +60,9 @@ def command(
     Lists each point with its level now and its last change, and all changes with when, by how much, and what else was
     recorded differently. Changes are tested per session, with a 5 % false-positive rate per experiment.
     """
-    from scalecurve.timelines.catalog import default_catalog
-    from scalecurve.timelines.tables import SESSION, changes_table, groups_table, points_table, sessions_table
-    from scalecurve.timelines.timeline import history
+    from scalecurve_timelines.catalog import default_catalog
+    from scalecurve_timelines.tables import SESSION, changes_table, groups_table, points_table, sessions_table
+    from scalecurve_timelines.timeline import history
 
     try:
         with progress_bar("reading bundles", quiet) as progress:
@@ -88,7 +88,7 @@ def command(
         fail(f"--catalog {error.filename or catalog}: {error.strerror}", EXIT_ENVIRONMENT)
     show(tables, output, {"bundlesRead": found.read, "bundles": found.bundles})
     if mlflow is not None:
-        from scalecurve.timelines.mlflow_export import NoMlflow, export
+        from scalecurve_timelines.mlflow_export import NoMlflow, export
 
         try:
             logged, known = export(found, mlflow)
@@ -96,7 +96,7 @@ def command(
             fail(f"--mlflow: {error}", EXIT_ENVIRONMENT)
         click.echo(printable(f"{count(logged, 'run')} logged at {mlflow}, {known} before"), err=output != "table")
     if site is not None:
-        from scalecurve.timelines.site import write_site
+        from scalecurve_timelines.site import write_site
 
         try:
             written = write_site(found, site)

@@ -11,15 +11,15 @@ import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, output_option, show
-from scalecurve.importing.importer import IMPORTERS
 from scalecurve_api.problem import printable
 from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
 from scalecurve_api.text import count
+from scalecurve_importing.importer import IMPORTERS
 
 if TYPE_CHECKING:
-    from scalecurve.importing.columns import Statements
-    from scalecurve.importing.compose import Composed
     from scalecurve.render.table import Table
+    from scalecurve_importing.columns import Statements
+    from scalecurve_importing.compose import Composed
 
 
 @click.command("import")
@@ -89,9 +89,9 @@ def command(
     tools. Nothing is guessed: a unit or a worker count that no source states is asked for.
     """
     from scalecurve.curves.doubts import NOT_CHECKED
-    from scalecurve.importing.columns import Statements
-    from scalecurve.importing.import_bundle import import_bundle
-    from scalecurve.importing.reading import SourceError
+    from scalecurve_importing.columns import Statements
+    from scalecurve_importing.import_bundle import import_bundle
+    from scalecurve_importing.reading import SourceError
 
     stated = [_pairs(facts, "--set", at, len(sources)) for at in range(len(sources))]
     named, measured = _pairs(columns, "--column"), _pairs(units, "--unit")
@@ -122,7 +122,7 @@ def command(
 
 
 def _first_matches(sources: Sequence[Path], statements: Sequence[Statements]) -> list[str]:
-    from scalecurve.importing.pattern_log import first_matches
+    from scalecurve_importing.pattern_log import first_matches
 
     pairs = zip(sources, statements, strict=True)
     return [f"{source.name}, {line}" for source, each in pairs for line in first_matches(source, each)]
@@ -130,9 +130,9 @@ def _first_matches(sources: Sequence[Path], statements: Sequence[Statements]) ->
 
 def _with_name(facts: dict[str, str], source: Path, expression: str | None) -> dict[str, str]:
     """The statements, with those of the source's name; ends the call where the name states none or another."""
-    from scalecurve.importing.columns import FIELDS
-    from scalecurve.importing.reading import SourceError
-    from scalecurve.importing.stated import agreed
+    from scalecurve_importing.columns import FIELDS
+    from scalecurve_importing.reading import SourceError
+    from scalecurve_importing.stated import agreed
 
     if expression is None:
         return facts
@@ -153,8 +153,8 @@ def _with_name(facts: dict[str, str], source: Path, expression: str | None) -> d
 
 def _pairs(texts: Sequence[str], option: str, at: int = 0, sources: int = 1) -> dict[str, str]:
     """``NAME=VALUE`` options as a mapping; of several values the one of source ``at``."""
-    from scalecurve.importing.columns import FIELDS
     from scalecurve_api.text import did_you_mean
+    from scalecurve_importing.columns import FIELDS
 
     pairs = {}
     for text in texts:

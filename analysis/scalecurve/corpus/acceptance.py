@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, quantiles, stdev
 
-from scalecurve.corpus.noise import this_session
-from scalecurve.corpus.schema import Corpus, PublishedPoint
+from scalecurve_corpus.noise import this_session
+from scalecurve_corpus.schema import Corpus, PublishedPoint
 
 LEVEL = 0.95
 BELOW = (0.005, 0.01, 0.02, 0.05)

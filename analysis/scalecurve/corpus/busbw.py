@@ -46,7 +46,7 @@ class BusbwBeside:
 @lru_cache(maxsize=1)
 def published_busbw() -> tuple[PublishedBusbw, ...]:
     """Read the figures that ship."""
-    text = (files("scalecurve.corpus") / "data" / "busbw.yaml").read_text(encoding="utf-8")
+    text = (files("scalecurve_corpus") / "data" / "busbw.yaml").read_text(encoding="utf-8")
     return tuple(entries_of_text(text, "busbw.yaml", PublishedBusbw).values())
 
 

@@ -12,13 +12,13 @@ from functools import cache
 from statistics import median
 
 from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries
-from scalecurve.corpus.schema import SAMPLES, TOKENS, Corpus, PublishedPoint
 from scalecurve.curves.results import ScalingResult
 from scalecurve.hardware.devices import device_name
 from scalecurve.hardware.names import folded
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
 from scalecurve_api.text import count
+from scalecurve_corpus.schema import SAMPLES, TOKENS, Corpus, PublishedPoint
 
 BATCH_FACTOR = 2.0
 _MODELS = {"resnet": "resnet50", "ssd": "retinanet", "gnn": "rgat"}

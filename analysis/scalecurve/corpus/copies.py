@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedSource
+from scalecurve_corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedSource
 
 
 def without_copies(points: Iterable[PublishedPoint]) -> tuple[list[PublishedPoint], list[str]]:

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
 from scalecurve_api.files import read_regular, write_atomic
+from scalecurve_corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
 
 SUFFIX = ".corpus"
 SHIPPED = "published.corpus"
@@ -95,7 +95,7 @@ def read_corpus(path: Path) -> Corpus:
 @cache
 def load_shipped() -> Corpus:
     """Read the corpus that comes with ScaleCurve; THIRD_PARTY_NOTICES.md names its sources."""
-    data = (files("scalecurve.corpus") / "data" / SHIPPED).read_bytes()
+    data = (files("scalecurve_corpus") / "data" / SHIPPED).read_bytes()
     return _corpus(data, SHIPPED)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle
-from scalecurve.corpus.comparable import OwnPoint, own_points
-from scalecurve.corpus.schema import SAMPLES, TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
 from scalecurve.curves.compute import believable, scaling
 from scalecurve.hardware.devices import device_name
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_corpus.comparable import OwnPoint, own_points
+from scalecurve_corpus.schema import SAMPLES, TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
 
 
 def corpus_of(bundle: Bundle, submitter: str, day: str) -> Corpus:

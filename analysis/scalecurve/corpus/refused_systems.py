@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from scalecurve.corpus.acceptance import refuses
-from scalecurve.corpus.comparable import OwnPoint, comparable
-from scalecurve.corpus.schema import Corpus, PublishedPoint
-from scalecurve.corpus.standing import LEAST_POINTS, LEAST_SUBMITTERS, quantile
 from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve_corpus.acceptance import refuses
+from scalecurve_corpus.comparable import OwnPoint, comparable
+from scalecurve_corpus.schema import Corpus, PublishedPoint
+from scalecurve_corpus.standing import LEAST_POINTS, LEAST_SUBMITTERS, quantile
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """How far repetitions differ on published systems (entry point ``scalecurve.repetition_noise``)."""
 
-from scalecurve.corpus.acceptance import repetition_spread
-from scalecurve.corpus.corpus_file import load_shipped
-from scalecurve.corpus.schema import Corpus
 from scalecurve.planning.decisive import RepetitionNoise
 from scalecurve_api.text import count
+from scalecurve_corpus.acceptance import repetition_spread
+from scalecurve_corpus.corpus_file import load_shipped
+from scalecurve_corpus.schema import Corpus
 
 
 def shipped_noise() -> list[RepetitionNoise]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 
-from scalecurve.corpus.comparable import Comparable, OwnPoint, comparable, nearest
-from scalecurve.corpus.noise import LogInterval, another_machine, machine_prior
-from scalecurve.corpus.schema import Corpus
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.prior import Prior
 from scalecurve_api.text import count
+from scalecurve_corpus.comparable import Comparable, OwnPoint, comparable, nearest
+from scalecurve_corpus.noise import LogInterval, another_machine, machine_prior
+from scalecurve_corpus.schema import Corpus
 
 LEAST_POINTS, LEAST_SUBMITTERS = 5, 3
 

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from statistics import median
 
-from scalecurve.corpus.acceptance import BELOW, ErrorRates
-from scalecurve.corpus.busbw import BusbwBeside
-from scalecurve.corpus.comparable import Comparable
-from scalecurve.corpus.refused_systems import RefusedSystems
-from scalecurve.corpus.schema import Corpus, PublishedPoint, PublishedSource
-from scalecurve.corpus.standing import LEAST_POINTS, LEAST_SUBMITTERS, PublishedStanding
-from scalecurve.corpus.utilization import UtilizationStanding
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table, table_of
+from scalecurve_corpus.acceptance import BELOW, ErrorRates
+from scalecurve_corpus.busbw import BusbwBeside
+from scalecurve_corpus.comparable import Comparable
+from scalecurve_corpus.refused_systems import RefusedSystems
+from scalecurve_corpus.schema import Corpus, PublishedPoint, PublishedSource
+from scalecurve_corpus.standing import LEAST_POINTS, LEAST_SUBMITTERS, PublishedStanding
+from scalecurve_corpus.utilization import UtilizationStanding
 
 _COMPARED = (
     "Comparable: the same device and model, as many devices or part of one node, a batch per device within a factor of "

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalecurve.corpus.comparable import OwnPoint, same_precision
-from scalecurve.corpus.schema import Corpus, PublishedPoint
-from scalecurve.corpus.standing import LEAST_POINTS, LEAST_SUBMITTERS
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.text import count
+from scalecurve_corpus.comparable import OwnPoint, same_precision
+from scalecurve_corpus.schema import Corpus, PublishedPoint
+from scalecurve_corpus.standing import LEAST_POINTS, LEAST_SUBMITTERS
 
 SIZE_FACTOR = 2.0
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.collectives import allreduce_row, refuse_other_collectives
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.reading import Reading, SourceError, Stretch
-from scalecurve.importing.series import WARMUP, stretches
-from scalecurve.importing.stated import agreed, stated
-from scalecurve.importing.text_file import read_text
+from scalecurve_importing.collectives import allreduce_row, refuse_other_collectives
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.reading import Reading, SourceError, Stretch
+from scalecurve_importing.series import WARMUP, stretches
+from scalecurve_importing.stated import agreed, stated
+from scalecurve_importing.text_file import read_text
 
 TRAINING, MEGATRON, NCCL = "training_report.json", "megatron_run_report.csv", "cloudai_nccl_test_csv_report.csv"
 _NAMES = (TRAINING, MEGATRON, NCCL)

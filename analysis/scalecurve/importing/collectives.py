@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalecurve.importing.printed_lines import PrintedLine
-from scalecurve.importing.reading import Reading, SourceError, Value
 from scalecurve.render import formatting
 from scalecurve.statistics.autocorrelation import autocorrelation
 from scalecurve.statistics.detectors import drift
@@ -18,6 +16,8 @@ from scalecurve.statistics.spread import student_quantile
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
 from scalecurve_api.text import count, few
+from scalecurve_importing.printed_lines import PrintedLine
+from scalecurve_importing.reading import Reading, SourceError, Value
 
 _SURE_GB_S = 1.0  # bandwidths are printed with two decimals: ratios of smaller ones say little
 _TOLERANCE = 0.04

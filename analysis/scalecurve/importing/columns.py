@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scalecurve.importing.numbers import CLOCKS, SECONDS, WRITTEN, duration, number
-from scalecurve.importing.reading import Reading, SourceError, Unit
-from scalecurve.importing.run_lines import StepLine
 from scalecurve_api.text import did_you_mean, few
+from scalecurve_importing.numbers import CLOCKS, SECONDS, WRITTEN, duration, number
+from scalecurve_importing.reading import Reading, SourceError, Unit
+from scalecurve_importing.run_lines import StepLine
 
 _WORK = {
     Unit.samples: "samples|sample|images|image|imgs|img|examples|example|sequences|sequence|seqs|seq|items",

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from scalecurve.importing.collectives import of_several_kinds
-from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit, Value
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import AxisError
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, make_plan
@@ -21,6 +19,8 @@ from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
 from scalecurve_api.text import count as counted
 from scalecurve_api.text import few
+from scalecurve_importing.collectives import of_several_kinds
+from scalecurve_importing.reading import Reading, SourceError, Stretch, Unit, Value
 
 ENGINE = "import"
 _LEAST_NS = 1_000_000_000  # a window of a second at least keeps nine digits of a rate

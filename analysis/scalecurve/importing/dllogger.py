@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.columns import ColumnError, Statements, entry_of, meaning
-from scalecurve.importing.histories import steps_of
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.printed_lines import printed_lines, without_prefixes
-from scalecurve.importing.reading import Reading, SourceError, Unit
-from scalecurve.importing.run_lines import runs_of
-from scalecurve.importing.series import readings_of
-from scalecurve.importing.stated import agreed, stated
-from scalecurve.importing.text_file import read_text
 from scalecurve_api.text import few
+from scalecurve_importing.columns import ColumnError, Statements, entry_of, meaning
+from scalecurve_importing.histories import steps_of
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.printed_lines import printed_lines, without_prefixes
+from scalecurve_importing.reading import Reading, SourceError, Unit
+from scalecurve_importing.run_lines import runs_of
+from scalecurve_importing.series import readings_of
+from scalecurve_importing.stated import agreed, stated
+from scalecurve_importing.text_file import read_text
 
 _LINE = re.compile(r"^DLLL (\{.*\})\s*$", re.MULTILINE)
 _OTHER = re.compile(r"val|eval|test|infer|compute", re.IGNORECASE)  # no training, or training without its data

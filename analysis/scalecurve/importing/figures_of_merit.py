@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from scalecurve.importing.columns import ColumnError, Statements, meaning
-from scalecurve.importing.reading import Reading, SourceError
-from scalecurve.importing.table_file import QUANTITIES, readings_of_rows
 from scalecurve_api.text import count, few
+from scalecurve_importing.columns import ColumnError, Statements, meaning
+from scalecurve_importing.reading import Reading, SourceError
+from scalecurve_importing.table_file import QUANTITIES, readings_of_rows
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from scalecurve.importing.numbers import number
-from scalecurve.importing.reading import Reading
-from scalecurve.importing.run_lines import StepLine, runs_of
-from scalecurve.importing.series import readings_of
+from scalecurve_importing.numbers import number
+from scalecurve_importing.reading import Reading
+from scalecurve_importing.run_lines import StepLine, runs_of
+from scalecurve_importing.series import readings_of
 
 ORDERS = ("step", "epoch", "timestamp")
 """Fields that say when in a run a row was written."""

@@ -15,18 +15,18 @@ from pydantic import ValidationError
 
 from scalecurve.bundle.record_file import EXPERIMENT_FILE, RECORD_FILE
 from scalecurve.bundle.trial import TRIALS_FOLDER
-from scalecurve.importing.columns import ColumnsError, Statements
-from scalecurve.importing.compose import Composed, compose
-from scalecurve.importing.foreign import named
-from scalecurve.importing.importer import IMPORTERS, Importer
-from scalecurve.importing.reading import OutOfRangeError, Reading, SourceError
-from scalecurve.importing.text_file import read_text
 from scalecurve_api.files import Within, open_regular
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.registry import RegistryError
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.text import few
+from scalecurve_importing.columns import ColumnsError, Statements
+from scalecurve_importing.compose import Composed, compose
+from scalecurve_importing.foreign import named
+from scalecurve_importing.importer import IMPORTERS, Importer
+from scalecurve_importing.reading import OutOfRangeError, Reading, SourceError
+from scalecurve_importing.text_file import read_text
 
 _HEAD = 1 << 20
 _NOTHING = Statements()

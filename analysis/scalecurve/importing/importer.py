@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from scalecurve_api.registry import Registry
 
 if TYPE_CHECKING:  # the names are needed wherever help is printed
-    from scalecurve.importing.columns import Statements
-    from scalecurve.importing.reading import Reading
+    from scalecurve_importing.columns import Statements
+    from scalecurve_importing.reading import Reading
 
 
 def _no_units(path: Path, statements: Statements) -> Sequence[str]:
@@ -39,26 +39,26 @@ IMPORTERS: Registry[Importer] = Registry(
     "format",
     Importer,
     {  # in the order in which they are tried: those that are surest of their own come first
-        "cloudai": "scalecurve.importing.cloudai:IMPORTER",
-        "tensorboard": "scalecurve.importing.tensorboard:IMPORTER",
-        "nccl-tests": "scalecurve.importing.nccl_tests:IMPORTER",
-        "osu": "scalecurve.importing.message_sizes:OSU",
-        "ucc": "scalecurve.importing.message_sizes:UCC",
-        "mllog": "scalecurve.importing.mllog:IMPORTER",
-        "ramble": "scalecurve.importing.ramble:IMPORTER",
-        "reframe": "scalecurve.importing.reframe:IMPORTER",
-        "dllogger": "scalecurve.importing.dllogger:IMPORTER",
-        "llamafactory": "scalecurve.importing.llamafactory:IMPORTER",
-        "transformers": "scalecurve.importing.transformers:IMPORTER",
-        "superbench": "scalecurve.importing.superbench:IMPORTER",
-        "torchtitan": "scalecurve.importing.training_log:TORCHTITAN",
-        "megatron": "scalecurve.importing.training_log:MEGATRON",
-        "nemo": "scalecurve.importing.training_log:NEMO",
-        "maxtext": "scalecurve.importing.training_log:MAXTEXT",
-        "pattern": "scalecurve.importing.pattern_log:IMPORTER",  # of tools of the library, or by the user's own
-        "scaling-table": "scalecurve.importing.own_table:IMPORTER",
-        "markdown": "scalecurve.importing.markdown_table:IMPORTER",
-        "json": "scalecurve.importing.table_file:JSON",
-        "csv": "scalecurve.importing.table_file:CSV",
+        "cloudai": "scalecurve_importing.cloudai:IMPORTER",
+        "tensorboard": "scalecurve_importing.tensorboard:IMPORTER",
+        "nccl-tests": "scalecurve_importing.nccl_tests:IMPORTER",
+        "osu": "scalecurve_importing.message_sizes:OSU",
+        "ucc": "scalecurve_importing.message_sizes:UCC",
+        "mllog": "scalecurve_importing.mllog:IMPORTER",
+        "ramble": "scalecurve_importing.ramble:IMPORTER",
+        "reframe": "scalecurve_importing.reframe:IMPORTER",
+        "dllogger": "scalecurve_importing.dllogger:IMPORTER",
+        "llamafactory": "scalecurve_importing.llamafactory:IMPORTER",
+        "transformers": "scalecurve_importing.transformers:IMPORTER",
+        "superbench": "scalecurve_importing.superbench:IMPORTER",
+        "torchtitan": "scalecurve_importing.training_log:TORCHTITAN",
+        "megatron": "scalecurve_importing.training_log:MEGATRON",
+        "nemo": "scalecurve_importing.training_log:NEMO",
+        "maxtext": "scalecurve_importing.training_log:MAXTEXT",
+        "pattern": "scalecurve_importing.pattern_log:IMPORTER",  # of tools of the library, or by the user's own
+        "scaling-table": "scalecurve_importing.own_table:IMPORTER",
+        "markdown": "scalecurve_importing.markdown_table:IMPORTER",
+        "json": "scalecurve_importing.table_file:JSON",
+        "csv": "scalecurve_importing.table_file:CSV",
     },
 )

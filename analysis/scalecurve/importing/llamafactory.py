@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.reading import Reading, SourceError, Unit
-from scalecurve.importing.run_lines import StepLine, runs_of
-from scalecurve.importing.series import readings_of
-from scalecurve.importing.stated import stated
-from scalecurve.importing.text_file import read_text
 from scalecurve.render import formatting
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.reading import Reading, SourceError, Unit
+from scalecurve_importing.run_lines import StepLine, runs_of
+from scalecurve_importing.series import readings_of
+from scalecurve_importing.stated import stated
+from scalecurve_importing.text_file import read_text
 
 _TOKENS = "tokens and times are differences between lines: its throughput is a mean since the start"
 _STEPS = "times are differences between lines"

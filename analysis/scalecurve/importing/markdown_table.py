@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from scalecurve.importing.columns import Statements, meanings
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.reading import Reading, SourceError
-from scalecurve.importing.table_file import readings_of_rows
-from scalecurve.importing.table_kinds import prepared
-from scalecurve.importing.text_file import read_text
 from scalecurve_api.text import count as counted
 from scalecurve_api.text import few
+from scalecurve_importing.columns import Statements, meanings
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.reading import Reading, SourceError
+from scalecurve_importing.table_file import readings_of_rows
+from scalecurve_importing.table_kinds import prepared
+from scalecurve_importing.text_file import read_text
 
 _Rows = list[tuple[str, dict[str, str]]]
 _RULE = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?$")

@@ -9,22 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scalecurve.importing.collectives import (
+from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_importing.collectives import (
     allreduce_row,
     data_type,
     refuse_one_rank,
     refuse_other_collectives,
     with_rows,
 )
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.numbers import number
-from scalecurve.importing.printed_lines import printed_lines, without_prefixes
-from scalecurve.importing.reading import Reading, SourceError
-from scalecurve.importing.stated import stated
-from scalecurve.importing.text_file import read_text
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.numbers import number
+from scalecurve_importing.printed_lines import printed_lines, without_prefixes
+from scalecurve_importing.reading import Reading, SourceError
+from scalecurve_importing.stated import stated
+from scalecurve_importing.text_file import read_text
 
 _OSU = re.compile(r"^# OSU (\S+) (.+?) Latency Test", re.MULTILINE)
 _UCC = re.compile(r"^Collective:\s+(\w+)", re.MULTILINE)

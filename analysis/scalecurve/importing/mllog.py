@@ -13,14 +13,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.mllog_intervals import LoggedEvent, epoch_intervals, training_intervals
-from scalecurve.importing.reading import Reading, SourceError, Stretch
-from scalecurve.importing.series import stretches
-from scalecurve.importing.stated import agreed, stated
-from scalecurve.importing.text_file import read_text
 from scalecurve_api.text import count
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.mllog_intervals import LoggedEvent, epoch_intervals, training_intervals
+from scalecurve_importing.reading import Reading, SourceError, Stretch
+from scalecurve_importing.series import stretches
+from scalecurve_importing.stated import agreed, stated
+from scalecurve_importing.text_file import read_text
 
 _MOST_BROKEN = 0.05  # of the lines: two processes wrote into some, or the log was cut off
 _LINE = re.compile(r":::MLL(?:OG|og)\s+(\{.*\})")

@@ -11,7 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.collectives import (
+from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.nccl_tests_output import printed_results
+from scalecurve_api.record.rank import RankTopology
+from scalecurve_api.record.transport import network_of_nccl
+from scalecurve_importing.collectives import (
     allreduce_row,
     benchmark_of,
     data_type,
@@ -22,17 +27,12 @@ from scalecurve.importing.collectives import (
     with_rows,
     wrong_sums,
 )
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.printed_lines import printed_lines, without_prefixes
-from scalecurve.importing.reading import Reading, SourceError
-from scalecurve.importing.stated import agreed, stated
-from scalecurve.importing.text_file import read_text
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import AllReduceRow
-from scalecurve_api.record.nccl_tests_output import printed_results
-from scalecurve_api.record.rank import RankTopology
-from scalecurve_api.record.transport import network_of_nccl
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.printed_lines import printed_lines, without_prefixes
+from scalecurve_importing.reading import Reading, SourceError
+from scalecurve_importing.stated import agreed, stated
+from scalecurve_importing.text_file import read_text
 
 _DEVICE = re.compile(
     r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)"

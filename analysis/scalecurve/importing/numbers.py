@@ -3,7 +3,7 @@
 import math
 import re
 
-from scalecurve.importing.reading import SourceError
+from scalecurve_importing.reading import SourceError
 
 SECONDS = {
     "s": 1.0,

@@ -4,11 +4,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.numbers import number
-from scalecurve.importing.reading import Reading, SourceError
-from scalecurve.importing.table_file import csv_rows, readings_of_rows
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.numbers import number
+from scalecurve_importing.reading import Reading, SourceError
+from scalecurve_importing.table_file import csv_rows, readings_of_rows
 
 _HEADERS = frozenset({"series", "workers", "layout", "trials", "throughput", "throughput_low", "throughput_high"})
 _NOTE = "of a report's table: its intervals are not kept, since a bundle's are of its repetitions"

@@ -10,11 +10,11 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from scalecurve.importing.printed_lines import printed_lines
-from scalecurve.importing.reading import SourceError
 from scalecurve_api.files import read_regular
 from scalecurve_api.model import Model
 from scalecurve_api.programs.log_format import LineReader, LogFormat
+from scalecurve_importing.printed_lines import printed_lines
+from scalecurve_importing.reading import SourceError
 
 SHIPPED = Path(__file__).with_name("patterns.toml")
 RUN_FIELDS = frozenset({"workers", "nodes", "workers_per_node", "batch_per_worker", "global_batch", "model", "device"})

@@ -12,15 +12,15 @@ from typing import NoReturn, TypeVar
 
 from pydantic import ValidationError
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.pattern_library import ToolPattern, library, named, recognize
-from scalecurve.importing.printed_lines import PrintedLine, printed_lines
-from scalecurve.importing.reading import Reading, SourceError
-from scalecurve.importing.stated import agreed
-from scalecurve.importing.text_file import read_text
-from scalecurve.importing.training_log import runs_in
 from scalecurve_api.programs.log_format import LONGEST_LINE, LineReader, LogFormat, ReportedLine
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.pattern_library import ToolPattern, library, named, recognize
+from scalecurve_importing.printed_lines import PrintedLine, printed_lines
+from scalecurve_importing.reading import Reading, SourceError
+from scalecurve_importing.stated import agreed
+from scalecurve_importing.text_file import read_text
+from scalecurve_importing.training_log import runs_in
 
 LINE_CPU_S = 0.2
 """Processor time for one line, as in runs: a pattern may take for ever."""

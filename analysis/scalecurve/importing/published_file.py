@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalecurve.curves.stated import Quantity, StatedCurve
-from scalecurve.importing.columns import Statements, meaning
-from scalecurve.importing.numbers import number, whole
-from scalecurve.importing.reading import SourceError
-from scalecurve.importing.table_file import csv_rows
 from scalecurve_api.text import count
+from scalecurve_importing.columns import Statements, meaning
+from scalecurve_importing.numbers import number, whole
+from scalecurve_importing.reading import SourceError
+from scalecurve_importing.table_file import csv_rows
 
 _Curve = tuple[str, str, int | None, str, str | None, str, Quantity]
 _QUANTITIES: tuple[Quantity, ...] = ("throughput", "speedup", "efficiency")

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.figures_of_merit import Case, Figure, cells, readings_of_cases
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.reading import Reading, SourceError
-from scalecurve.importing.text_file import read_text
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.figures_of_merit import Case, Figure, cells, readings_of_cases
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.reading import Reading, SourceError
+from scalecurve_importing.text_file import read_text
 
 _PASSED = ("success", "pass")
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from scalecurve.importing.reading import SourceError
 from scalecurve.render import formatting
 from scalecurve_api.text import few
+from scalecurve_importing.reading import SourceError
 
 _SURE = 4  # entries of a run that is no mere jump between processes
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from scalecurve.importing.reading import Reading, Stretch
-from scalecurve.importing.run_lines import RunLines, StepLine
 from scalecurve.render import formatting
 from scalecurve_api.text import count, few
+from scalecurve_importing.reading import Reading, Stretch
+from scalecurve_importing.run_lines import RunLines, StepLine
 
 WARMUP = 5
 """Intervals left out at the beginning of a run, as CloudAI does by default: steps, where each has its line."""

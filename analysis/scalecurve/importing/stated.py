@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Mapping
 
-from scalecurve.importing.columns import FACTORS, Meaning
-from scalecurve.importing.numbers import number, whole
-from scalecurve.importing.reading import Reading, SourceError, Value, WorkerPrice
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count
+from scalecurve_importing.columns import FACTORS, Meaning
+from scalecurve_importing.numbers import number, whole
+from scalecurve_importing.reading import Reading, SourceError, Value, WorkerPrice
 
 Place = Callable[[str], str]
 

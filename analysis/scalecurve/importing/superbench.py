@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from scalecurve.importing.collectives import allreduce_row, refuse_other_collectives
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.reading import Reading, SourceError, Stretch
-from scalecurve.importing.stated import stated
-from scalecurve.importing.text_file import read_text
+from scalecurve_importing.collectives import allreduce_row, refuse_other_collectives
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.reading import Reading, SourceError, Stretch
+from scalecurve_importing.stated import stated
+from scalecurve_importing.text_file import read_text
 
 _ALLREDUCE = re.compile(r"((?:nccl|rccl)-bw[^/]*)/allreduce_((?:\d+_\d+:)?)(\d+)_(time|algbw|busbw)(?::\d+)?")
 _UNSTATED = "SuperBench states neither the data type nor the library's version"

@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.columns import Meaning, Statements, copies, meanings, seconds
-from scalecurve.importing.foreign import is_json, named
-from scalecurve.importing.histories import ORDERS, histories
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.message_sizes import of_table
-from scalecurve.importing.numbers import number
-from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
-from scalecurve.importing.stated import agreed, stated, tokens_a_step
-from scalecurve.importing.table_kinds import prepared, with_growing_models
-from scalecurve.importing.text_file import read_text
 from scalecurve_api.text import count as counted
+from scalecurve_importing.columns import Meaning, Statements, copies, meanings, seconds
+from scalecurve_importing.foreign import is_json, named
+from scalecurve_importing.histories import ORDERS, histories
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.message_sizes import of_table
+from scalecurve_importing.numbers import number
+from scalecurve_importing.reading import Reading, SourceError, Stretch, Unit
+from scalecurve_importing.stated import agreed, stated, tokens_a_step
+from scalecurve_importing.table_kinds import prepared, with_growing_models
+from scalecurve_importing.text_file import read_text
 
 Rows = Iterator[tuple[str, dict[str, str]]]
 QUANTITIES = ("throughput", "step_time", "time", "speedup")

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from scalecurve.importing.columns import Statements, meaning
-from scalecurve.importing.numbers import duration
-from scalecurve.importing.reading import Reading, SourceError, Unit
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count, few
+from scalecurve_importing.columns import Statements, meaning
+from scalecurve_importing.numbers import duration
+from scalecurve_importing.reading import Reading, SourceError, Unit
 
 Row = tuple[str, dict[str, str]]
 _WANDB = ("Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "ID", "Group", "Job Type",

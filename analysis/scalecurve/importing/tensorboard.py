@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from scalecurve.importing.columns import Statements, entry_of, meaning
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.reading import Reading, SourceError, Unit
-from scalecurve.importing.run_lines import runs_of
-from scalecurve.importing.series import readings_of
-from scalecurve.importing.stated import stated
-from scalecurve.importing.text_file import read_bytes
 from scalecurve_api.text import count, few
+from scalecurve_importing.columns import Statements, entry_of, meaning
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.reading import Reading, SourceError, Unit
+from scalecurve_importing.run_lines import runs_of
+from scalecurve_importing.series import readings_of
+from scalecurve_importing.stated import stated
+from scalecurve_importing.text_file import read_bytes
 
 _KNOWN = {
     "throughput(tps)": "tokens/s/gpu",  # torchtitan

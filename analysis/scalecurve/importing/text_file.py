@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from scalecurve.importing.reading import SourceError
 from scalecurve_api.files import open_regular, read_within
+from scalecurve_importing.reading import SourceError
 
 MOST_BYTES = 256 << 20
 

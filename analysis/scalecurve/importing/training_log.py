@@ -9,16 +9,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.printed_lines import PrintedLine, printed_lines
-from scalecurve.importing.reading import Reading, SourceError, Unit
-from scalecurve.importing.run_lines import StepLine, runs_of
-from scalecurve.importing.series import readings_of
-from scalecurve.importing.stated import agreed, stated
-from scalecurve.importing.text_file import read_text
 from scalecurve_api.programs.log_format import KnownLog, LineReader, LogFormat, ReportedLine
 from scalecurve_api.text import few
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.printed_lines import PrintedLine, printed_lines
+from scalecurve_importing.reading import Reading, SourceError, Unit
+from scalecurve_importing.run_lines import StepLine, runs_of
+from scalecurve_importing.series import readings_of
+from scalecurve_importing.stated import agreed, stated
+from scalecurve_importing.text_file import read_text
 
 _FEW = 3
 _WORKERS = re.compile(

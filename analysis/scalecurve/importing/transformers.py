@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.reading import Reading, SourceError, Stretch
-from scalecurve.importing.stated import agreed, stated
-from scalecurve.importing.text_file import read_text
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.reading import Reading, SourceError, Stretch
+from scalecurve_importing.stated import agreed, stated
+from scalecurve_importing.text_file import read_text
 
 _RATE, _TIME = "train_samples_per_second", "train_runtime"
 _NOTE = (

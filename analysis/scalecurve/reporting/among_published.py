@@ -1,13 +1,13 @@
 """Where the points of a report stand among published systems (entry point ``scalecurve.sections``)."""
 
-from scalecurve.corpus.comparable import own_points
-from scalecurve.corpus.schema import Corpus
-from scalecurve.corpus.standing import LEAST_POINTS, PublishedStanding, standings
-from scalecurve.corpus.tables import comparable_table, standing_table, utilization_table
-from scalecurve.corpus.utilization import UtilizationStanding, utilization_standings
 from scalecurve.reporting.contributions import Contribution, contribute
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body, section
+from scalecurve_corpus.comparable import own_points
+from scalecurve_corpus.schema import Corpus
+from scalecurve_corpus.standing import LEAST_POINTS, PublishedStanding, standings
+from scalecurve_corpus.tables import comparable_table, standing_table, utilization_table
+from scalecurve_corpus.utilization import UtilizationStanding, utilization_standings
 
 _METHOD = (
     "Published systems: {sources}. A rate enters only where its log proves the unit; the interval of another system is "
@@ -17,7 +17,7 @@ _METHOD = (
 
 def shipped() -> Corpus:
     """Open the corpus that ships; reading Parquet is imported when a report is written, not before."""
-    from scalecurve.corpus.corpus_file import load_shipped
+    from scalecurve_corpus.corpus_file import load_shipped
 
     return load_shipped()
 

@@ -20,8 +20,8 @@ from scalecurve.bundle.packed import is_packed
 from scalecurve.bundle.problem import BundleError
 from scalecurve.bundle.record_file import EXPERIMENT_FILE
 from scalecurve.bundle.trial import TRIALS_FOLDER
-from scalecurve.timelines.reading import BundleReading, PointReading, RepetitionReading, read
 from scalecurve_api.files import open_regular
+from scalecurve_timelines.reading import BundleReading, PointReading, RepetitionReading, read
 
 VERSION = 1
 """Of what is read and how: another one, and everything is read again."""

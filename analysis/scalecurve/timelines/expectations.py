@@ -22,10 +22,10 @@ from scalecurve.statistics.comparison import DEFAULT_THRESHOLD, SpreadUsed, acro
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.spread import Spread, sessions_of
-from scalecurve.timelines.timeline import day
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.registry import Registry
 from scalecurve_api.text import count
+from scalecurve_timelines.timeline import day
 
 SHIPPED = "shipped"
 EXPECTATIONS: Registry[FunctionType] = Registry("scalecurve.expectations", "kind of expectation", FunctionType, {})
@@ -99,7 +99,7 @@ class Expectation(SourcedEntry):
 @lru_cache(maxsize=1)
 def shipped() -> Mapping[str, Expectation]:
     """What we measured, from the bundles in ``docs/evidence``."""
-    text = (files("scalecurve.timelines") / "expectations.yaml").read_text(encoding="utf-8")
+    text = (files("scalecurve_timelines") / "expectations.yaml").read_text(encoding="utf-8")
     return entries_of_text(text, "expectations.yaml", Expectation)
 
 

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, style, theme
 from scalecurve.reporting.drawing.views import form
-from scalecurve.timelines.tables import days_between, relative
-from scalecurve.timelines.timeline import Curve, ExperimentTimeline, PastSession, level_of_values
 from scalecurve_api.text import count
+from scalecurve_timelines.tables import days_between, relative
+from scalecurve_timelines.timeline import Curve, ExperimentTimeline, PastSession, level_of_values
 
 MOST_PANELS = 12
 _MOST_MACHINES = 6

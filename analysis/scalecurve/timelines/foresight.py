@@ -25,8 +25,8 @@ from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.spread import Point, Spread
 from scalecurve.statistics.spread import sessions_of as sessions_in
-from scalecurve.timelines.catalog import contents
-from scalecurve.timelines.timeline import earlier_spread, repetitions_since, sessions_of, timeline
+from scalecurve_timelines.catalog import contents
+from scalecurve_timelines.timeline import earlier_spread, repetitions_since, sessions_of, timeline
 
 LEVEL = 0.95
 

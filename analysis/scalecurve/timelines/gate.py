@@ -22,10 +22,12 @@ from scalecurve.statistics.comparison import BY_PRIOR, DEFAULT_THRESHOLD, FAR, C
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.spread import Spread
-from scalecurve.timelines.catalog import contents
-from scalecurve.timelines.expectations import Expectation, matching, met
-from scalecurve.timelines.reading import PointReading, read
-from scalecurve.timelines.timeline import (
+from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_api.text import count, few
+from scalecurve_timelines.catalog import contents
+from scalecurve_timelines.expectations import Expectation, matching, met
+from scalecurve_timelines.reading import PointReading, read
+from scalecurve_timelines.timeline import (
     ExperimentTimeline,
     Key,
     earlier_spread,
@@ -35,8 +37,6 @@ from scalecurve.timelines.timeline import (
     timeline,
     totals,
 )
-from scalecurve_api.spec.trial import TrialPhase
-from scalecurve_api.text import count, few
 
 FALSE_ALARMS = 0.025
 """Of gates of a bundle as fast as its baseline, or its history, at most so many fail at any point."""

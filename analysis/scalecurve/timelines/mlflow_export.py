@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from scalecurve.timelines.timeline import ExperimentTimeline, History, PastSession
+from scalecurve_timelines.timeline import ExperimentTimeline, History, PastSession
 
 SESSION_TAG = "scalecurve.session"
 _MOST_TEXT = 250

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 from scalecurve.bundle.measurement import measure
 from scalecurve.bundle.open import Bundle
-from scalecurve.corpus.acceptance import error_rates, refuses
-from scalecurve.corpus.comparable import own_points
-from scalecurve.corpus.corpus_file import load_shipped
-from scalecurve.corpus.refused_systems import refused_systems
-from scalecurve.corpus.schema import SAMPLES, Corpus, CorpusError
-from scalecurve.corpus.standing import PublishedStanding, quantile, standings
 from scalecurve.curves.compute import scaling
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate, Method
-from scalecurve.timelines.gate import CheckOutcome, GateCheck
+from scalecurve_corpus.acceptance import error_rates, refuses
+from scalecurve_corpus.comparable import own_points
+from scalecurve_corpus.corpus_file import load_shipped
+from scalecurve_corpus.refused_systems import refused_systems
+from scalecurve_corpus.schema import SAMPLES, Corpus, CorpusError
+from scalecurve_corpus.standing import PublishedStanding, quantile, standings
+from scalecurve_timelines.gate import CheckOutcome, GateCheck
 
 _REFERENCE = re.compile(r"corpus:p(\d{1,2})")
 

@@ -24,8 +24,10 @@ from scalecurve.reporting.content import Plot
 from scalecurve.reporting.drawing.render import plot_settings, render_all
 from scalecurve.reporting.html import cells_of
 from scalecurve.statistics.change_points import LEAST_SESSIONS
-from scalecurve.timelines.figure import timeline_figure
-from scalecurve.timelines.tables import (
+from scalecurve_api.files import Within
+from scalecurve_api.text import count, few
+from scalecurve_timelines.figure import timeline_figure
+from scalecurve_timelines.tables import (
     changes_table,
     coincidences,
     days_between,
@@ -35,9 +37,7 @@ from scalecurve.timelines.tables import (
     relative,
     sessions_table,
 )
-from scalecurve.timelines.timeline import Curve, ExperimentTimeline, History, LevelShift, known_facts
-from scalecurve_api.files import Within
-from scalecurve_api.text import count, few
+from scalecurve_timelines.timeline import Curve, ExperimentTimeline, History, LevelShift, known_facts
 
 _GROUPS = ("machine", "device", "version of torch", "version of tensorflow", "version of scalecurve", "engine_version")
 _LONGEST_NAME = 80
@@ -72,7 +72,7 @@ def write_site(history: History, out: str | os.PathLike[str]) -> list[Path]:
             _page(history, timeline, file) for timeline, file in zip(history.timelines, _files(history), strict=True)
         ]
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("scalecurve.timelines", "."),
+        loader=jinja2.PackageLoader("scalecurve_timelines", "."),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

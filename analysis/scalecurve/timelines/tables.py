@@ -10,7 +10,8 @@ from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Kind, Table, experiment_column, table_of
 from scalecurve.statistics.change_points import ALPHA, LEAST_SESSIONS, level_ratio
 from scalecurve.statistics.estimate import Estimate
-from scalecurve.timelines.timeline import (
+from scalecurve_api.text import count, few
+from scalecurve_timelines.timeline import (
     Curve,
     ExperimentTimeline,
     History,
@@ -19,7 +20,6 @@ from scalecurve.timelines.timeline import (
     known_facts,
     level_of,
 )
-from scalecurve_api.text import count, few
 
 SESSION = "session"
 _VERSION = "version of "

@@ -15,8 +15,8 @@ from scalecurve.statistics.change_points import ALPHA, ChangePoint, change_point
 from scalecurve.statistics.estimate import Estimate, Method, RepetitionTotals
 from scalecurve.statistics.intervals import efficiency, positive, throughput
 from scalecurve.statistics.spread import Spread, sum_of_squares
-from scalecurve.timelines.catalog import Contents, contents
-from scalecurve.timelines.reading import DEFINITION, PointReading, RepetitionReading
+from scalecurve_timelines.catalog import Contents, contents
+from scalecurve_timelines.reading import DEFINITION, PointReading, RepetitionReading
 
 Metric = Literal["throughput", "efficiency"]
 METRICS: tuple[Metric, ...] = ("throughput", "efficiency")

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 from scalecurve.render.formatting import interval
 from scalecurve.render.table import Column, Table, markdown_text, one_line, table_of
 from scalecurve.statistics.estimate import Estimate
-from scalecurve.timelines.gate import CheckOutcome, Gate, GateCheck
-from scalecurve.timelines.tables import relative
 from scalecurve_api.text import count
+from scalecurve_timelines.gate import CheckOutcome, Gate, GateCheck
+from scalecurve_timelines.tables import relative
 
 MOST_ROWS = 100
 """Of a comment: GitHub takes 65,536 characters."""

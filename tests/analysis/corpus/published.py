@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalecurve.corpus.comparable import OwnPoint
-from scalecurve.corpus.schema import SAMPLES, Corpus, PublishedPoint, PublishedRun, PublishedSource
 from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve_corpus.comparable import OwnPoint
+from scalecurve_corpus.schema import SAMPLES, Corpus, PublishedPoint, PublishedRun, PublishedSource
 
 SOURCE = PublishedSource("round", "A Round, results", "https://example.org/round", "Apache-2.0", "2026-01-01")
 

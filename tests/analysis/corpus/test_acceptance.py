@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from scalecurve.corpus.acceptance import BELOW, error_rates, refuses
-from scalecurve.corpus.corpus_file import load_shipped
-from scalecurve.corpus.refused_systems import refused_systems
+from scalecurve_corpus.acceptance import BELOW, error_rates, refuses
+from scalecurve_corpus.corpus_file import load_shipped
+from scalecurve_corpus.refused_systems import refused_systems
 from tests.analysis.corpus.published import corpus, published
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scalecurve.bundle.open import Bundle, open_bundles
-from scalecurve.corpus.busbw import LARGE, PublishedBusbw, busbw_beside, published_busbw
-from scalecurve.corpus.tables import busbw_table
 from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_corpus.busbw import LARGE, PublishedBusbw, busbw_beside, published_busbw
+from scalecurve_corpus.tables import busbw_table
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_another_device_or_collective_is_not_compared(other: PublishedBusbw, two
 
 
 def test_messages_below_the_limit_are_not_compared(two_h100s: list[Bundle], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("scalecurve.corpus.busbw.LARGE", (1 << 30) + 1)
+    monkeypatch.setattr("scalecurve_corpus.busbw.LARGE", (1 << 30) + 1)
     assert busbw_beside(two_h100s, [figure()]) == ()
 
 

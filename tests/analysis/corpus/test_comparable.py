@@ -6,9 +6,9 @@ import pytest
 
 from scalecurve.bundle.measurement import measure
 from scalecurve.bundle.open import open_bundles
-from scalecurve.corpus.comparable import comparable, nearest, own_points, same_precision
-from scalecurve.corpus.schema import SAMPLES, TOKENS, PublishedPoint
 from scalecurve.curves.compute import scaling
+from scalecurve_corpus.comparable import comparable, nearest, own_points, same_precision
+from scalecurve_corpus.schema import SAMPLES, TOKENS, PublishedPoint
 from tests.analysis.corpus.published import corpus, own, published
 
 

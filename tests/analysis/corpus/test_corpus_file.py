@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.corpus import corpus_file
-from scalecurve.corpus.corpus_file import read_corpus, write_corpus
-from scalecurve.corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
+from scalecurve_corpus import corpus_file
+from scalecurve_corpus.corpus_file import read_corpus, write_corpus
+from scalecurve_corpus.schema import Corpus, CorpusError, PublishedPoint, PublishedRun, PublishedSource
 
 SOURCE = PublishedSource("round", "A round", "https://example.org/round", "Apache-2.0", "2025-05-30")
 POINT = PublishedPoint(

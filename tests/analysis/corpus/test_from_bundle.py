@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from scalecurve.bundle.open import open_bundles
-from scalecurve.corpus.corpus_file import read_corpus, write_corpus
-from scalecurve.corpus.from_bundle import corpus_of
-from scalecurve.corpus.schema import CorpusError
+from scalecurve_corpus.corpus_file import read_corpus, write_corpus
+from scalecurve_corpus.from_bundle import corpus_of
+from scalecurve_corpus.schema import CorpusError
 
 
 def test_every_measured_point_has_a_run_for_each_repetition(tmp_path: Path):

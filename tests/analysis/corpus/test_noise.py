@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.corpus.noise import FLOOR, LogInterval, another_machine, machine_prior, this_session
 from scalecurve.statistics.prior import Prior
+from scalecurve_corpus.noise import FLOOR, LogInterval, another_machine, machine_prior, this_session
 
 RATES = st.lists(st.floats(90, 110), min_size=2, max_size=8)
 

@@ -1,6 +1,6 @@
 """Between repetitions of published systems: what a plan takes as evidence of the noise."""
 
-from scalecurve.corpus.repetition_noise import noise_of
+from scalecurve_corpus.repetition_noise import noise_of
 from tests.analysis.corpus.published import corpus, published
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalecurve.corpus.corpus_file import load_shipped
+from scalecurve_corpus.corpus_file import load_shipped
 
 TIMES = {
     # NVIDIA's blog on MLPerf Training 5.0: the fastest of three benchmarks

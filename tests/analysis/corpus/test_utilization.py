@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from scalecurve.bundle.open import open_bundles
-from scalecurve.corpus.schema import PublishedPoint
-from scalecurve.corpus.tables import utilization_table
-from scalecurve.corpus.utilization import utilization_standings
 from scalecurve.reporting.among_published import published_section, utilizations
 from scalecurve.reporting.findings import analyze
 from scalecurve.reporting.plots.among_published import mfu_among_published
+from scalecurve_corpus.schema import PublishedPoint
+from scalecurve_corpus.tables import utilization_table
+from scalecurve_corpus.utilization import utilization_standings
 from tests.analysis.corpus.published import corpus, own, published
 
 MINE = {"parameters": 1.2e9, "length": 2048, "mfu": 0.35}

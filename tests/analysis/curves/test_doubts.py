@@ -15,7 +15,6 @@ from scalecurve.curves.compute import scaling
 from scalecurve.curves.cost import cost
 from scalecurve.curves.progress import status
 from scalecurve.curves.tables import scaling_table
-from scalecurve.importing.import_bundle import import_bundle
 from scalecurve.reporting.compose import compose
 from scalecurve.reporting.findings import analyze
 from scalecurve.reporting.plots import accuracy as plots_of_accuracy
@@ -25,6 +24,7 @@ from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import Check, TrialRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
+from scalecurve_importing.import_bundle import import_bundle
 from scalecurve_models.comparison.tables import prediction_tables
 from scalecurve_models.fit.fit_bundle import fit
 from scalecurve_models.fitting.least_squares import FitError

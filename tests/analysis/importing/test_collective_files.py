@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.import_bundle import importer_of
-from scalecurve.importing.reading import Reading, SourceError
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.import_bundle import importer_of
+from scalecurve_importing.reading import Reading, SourceError
 
 SIZES = {8: 11.2, 1 << 20: 31.4, 128 << 20: 1012.0}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.importing.import_bundle import format_of
-from scalecurve.importing.reading import SourceError
+from scalecurve_importing.import_bundle import format_of
+from scalecurve_importing.reading import SourceError
 
 GAUGE = {"metric": {"__name__": "tokens_per_second", "pod": "w-0"}, "values": [[1, "7"], [2, "8"]]}
 ANSWER = {"status": "success", "data": {"resultType": "matrix", "result": [GAUGE]}}

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.compose import compose
-from scalecurve.importing.import_bundle import importer_of
-from scalecurve.importing.reading import Reading, SourceError, Unit
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.compose import compose
+from scalecurve_importing.import_bundle import importer_of
+from scalecurve_importing.reading import Reading, SourceError, Unit
 
 NOTHING = Statements()
 

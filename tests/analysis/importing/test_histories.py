@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.compose import compose
-from scalecurve.importing.import_bundle import import_bundle, importer_of
-from scalecurve.importing.reading import Reading, SourceError, Unit
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.compose import compose
+from scalecurve_importing.import_bundle import import_bundle, importer_of
+from scalecurve_importing.reading import Reading, SourceError, Unit
 
 NOTHING = Statements()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.importing.reading import SourceError, Unit
+from scalecurve_importing.reading import SourceError, Unit
 from tests.analysis.importing.test_trainer_files import read
 
 

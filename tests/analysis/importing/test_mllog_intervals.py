@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalecurve.importing.mllog_intervals import LoggedEvent, epoch_intervals, training_intervals
+from scalecurve_importing.mllog_intervals import LoggedEvent, epoch_intervals, training_intervals
 
 BATCH, SECONDS, BLOCK = 8, 10.0, 320.0
 

@@ -13,11 +13,11 @@ import pytest
 
 from scalecurve.bundle.open import open_bundles
 from scalecurve.curves.collectives import collectives
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.import_bundle import import_bundle, importer_of
-from scalecurve.importing.reading import SourceError
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.record.collective_row import COLLECTIVES
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.import_bundle import import_bundle, importer_of
+from scalecurve_importing.reading import SourceError
 from tests.analysis.importing.test_collective_files import SIZES, printed, read, report
 
 KINDS = {

@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scalecurve.cli import cli
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.import_bundle import import_bundle
-from scalecurve.importing.pattern_library import library
-from scalecurve.importing.reading import SourceError, Unit
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.import_bundle import import_bundle
+from scalecurve_importing.pattern_library import library
+from scalecurve_importing.reading import SourceError, Unit
 
 TOOLS = {
     "Horovod's benchmark": (

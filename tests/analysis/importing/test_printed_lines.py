@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.import_bundle import importer_of
-from scalecurve.importing.printed_lines import printed_lines
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.import_bundle import importer_of
+from scalecurve_importing.printed_lines import printed_lines
 from tests.analysis.importing.test_collective_files import printed
 
 PREFIXES = {

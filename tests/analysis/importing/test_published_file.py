@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from scalecurve.cli import cli
-from scalecurve.importing.published_file import read_published
-from scalecurve.importing.reading import SourceError
+from scalecurve_importing.published_file import read_published
+from scalecurve_importing.reading import SourceError
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "import-numbers.md"
 

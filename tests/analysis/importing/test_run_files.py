@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.importing import tensorboard
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.import_bundle import importer_of
-from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
-from scalecurve.importing.series import stretches
+from scalecurve_importing import tensorboard
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.import_bundle import importer_of
+from scalecurve_importing.reading import Reading, SourceError, Stretch, Unit
+from scalecurve_importing.series import stretches
 
 
 def read(path: Path, **facts: str) -> tuple[str, list[Reading]]:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.import_bundle import import_bundle, importer_of
-from scalecurve.importing.reading import Reading, SourceError
-from scalecurve.importing.run_lines import StepLine, runs_of
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.import_bundle import import_bundle, importer_of
+from scalecurve_importing.reading import Reading, SourceError
+from scalecurve_importing.run_lines import StepLine, runs_of
 from tests.analysis.importing.test_run_files import event, events, mlperf
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.importing.compose import compose
-from scalecurve.importing.reading import SourceError
+from scalecurve_importing.compose import compose
+from scalecurve_importing.reading import SourceError
 from tests.analysis.importing.test_collective_files import SIZES, bandwidths, read
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from scalecurve.bundle.open import open_bundles
 from scalecurve.curves.compute import scaling
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.compose import compose
-from scalecurve.importing.import_bundle import import_bundle, importer_of
-from scalecurve.importing.reading import Reading, SourceError, Unit
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.compose import compose
+from scalecurve_importing.import_bundle import import_bundle, importer_of
+from scalecurve_importing.reading import Reading, SourceError, Unit
 
 NOTHING = Statements()
 

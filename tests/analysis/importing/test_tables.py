@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve.importing.columns import FIELDS, Statements, meaning
-from scalecurve.importing.compose import compose
-from scalecurve.importing.import_bundle import importer_of
-from scalecurve.importing.reading import Reading, SourceError, Unit
+from scalecurve_importing.columns import FIELDS, Statements, meaning
+from scalecurve_importing.compose import compose
+from scalecurve_importing.import_bundle import importer_of
+from scalecurve_importing.reading import Reading, SourceError, Unit
 
 NOTHING = Statements()
 

@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE_S
 EXTENSION = Path(__file__).parents[1] / "extension"
 ABSENT = """
 import importlib.abc, importlib.metadata, pkgutil, sys
-FEATURES = ('scalecurve_models', 'scalecurve.timelines', 'scalecurve.corpus', 'scalecurve.importing')
+FEATURES = ('scalecurve_models', 'scalecurve_timelines', 'scalecurve_corpus', 'scalecurve_importing')
 class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.startswith(FEATURES):
@@ -59,7 +59,7 @@ def test_the_core_works_without_models_and_features(folder: Path, tmp_path: Path
         assert refused.returncode == 2
         assert f"no verb '{verb}'" in refused.stderr
     missing = scalecurve(ABSENT + "import scalecurve; scalecurve.gate")
-    assert "ImportError: scalecurve.gate needs the package scalecurve.timelines" in missing.stderr
+    assert "ImportError: scalecurve.gate needs the package scalecurve_timelines" in missing.stderr
     compared = scalecurve(ABSENT + MAIN, "compare", folder, "--with", "corpus")
     assert (compared.returncode, compared.stderr) == (
         3,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from scalecurve.bundle.pack import pack
-from scalecurve.timelines import catalog as module
-from scalecurve.timelines.catalog import contents, default_catalog
+from scalecurve_timelines import catalog as module
+from scalecurve_timelines.catalog import contents, default_catalog
 from tests.analysis.timelines.past import write_past
 
 

@@ -7,8 +7,8 @@ import yaml
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.hardware.entries import EntryError
-from scalecurve.timelines.expectations import expectations_of, shipped, written_expectations
-from scalecurve.timelines.gate import CheckOutcome, gate
+from scalecurve_timelines.expectations import expectations_of, shipped, written_expectations
+from scalecurve_timelines.gate import CheckOutcome, gate
 
 ROOT = Path(__file__).resolve().parents[3]
 GOOD = {

@@ -12,13 +12,13 @@ from click.testing import CliRunner
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.cli import cli
-from scalecurve.timelines import expectations
-from scalecurve.timelines.expectations import Expectation, written_expectations
-from scalecurve.timelines.foresight import foreseen
-from scalecurve.timelines.gate import CheckOutcome, Gate, gate
-from scalecurve.timelines.verdicts import comment, gate_table, junit
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.registry import Registry
+from scalecurve_timelines import expectations
+from scalecurve_timelines.expectations import Expectation, written_expectations
+from scalecurve_timelines.foresight import foreseen
+from scalecurve_timelines.gate import CheckOutcome, Gate, gate
+from scalecurve_timelines.verdicts import comment, gate_table, junit
 from tests.analysis.curves.test_largest_batch import ladder
 from tests.analysis.timelines.past import WEEK_NS, moved, write_past
 

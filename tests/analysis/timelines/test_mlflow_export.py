@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from scalecurve.cli import cli
-from scalecurve.timelines.mlflow_export import SESSION_TAG, NoMlflow, export
-from scalecurve.timelines.timeline import History, history
+from scalecurve_timelines.mlflow_export import SESSION_TAG, NoMlflow, export
+from scalecurve_timelines.timeline import History, history
 from tests.analysis.timelines.past import write_past
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scalecurve.bundle.open import open_bundles
-from scalecurve.corpus.schema import CorpusError
-from scalecurve.timelines.gate import CheckOutcome
-from scalecurve.timelines.published_checks import checks_against, percentile_named
+from scalecurve_corpus.schema import CorpusError
+from scalecurve_timelines.gate import CheckOutcome
+from scalecurve_timelines.published_checks import checks_against, percentile_named
 from tests.analysis.corpus.published import corpus, kind, published
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.timelines.figure import date_ticks
-from scalecurve.timelines.site import events, sentences, write_site
-from scalecurve.timelines.timeline import History, history
+from scalecurve_timelines.figure import date_ticks
+from scalecurve_timelines.site import events, sentences, write_site
+from scalecurve_timelines.timeline import History, history
 from tests.analysis.timelines.past import write_past
 
 

@@ -8,8 +8,8 @@ import pytest
 from scalecurve.bundle.open import open_bundle
 from scalecurve.bundle.pack import pack
 from scalecurve.bundle.problem import BundleError
-from scalecurve.timelines.tables import changes_table, groups_table, points_table, sessions_table
-from scalecurve.timelines.timeline import History, history
+from scalecurve_timelines.tables import changes_table, groups_table, points_table, sessions_table
+from scalecurve_timelines.timeline import History, history
 from tests.analysis.timelines.past import write_past
 
 SESSIONS, AT = 14, 8

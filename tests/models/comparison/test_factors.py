@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve.bundle.open import Bundle, distinct_labels, open_bundle
-from scalecurve.importing.import_bundle import import_bundle
+from scalecurve_importing.import_bundle import import_bundle
 from scalecurve_models.comparison.factors import EFFICIENCY, THROUGHPUT, Coefficient, factor_coefficients, factor_table
 
 COUNTS = (1, 2, 4, 8)

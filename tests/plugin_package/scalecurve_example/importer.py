@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from scalecurve.importing.columns import Statements
-from scalecurve.importing.importer import Importer
-from scalecurve.importing.reading import Reading, SourceError, Stretch
-from scalecurve.importing.stated import stated
+from scalecurve_importing.columns import Statements
+from scalecurve_importing.importer import Importer
+from scalecurve_importing.reading import Reading, SourceError, Stretch
+from scalecurve_importing.stated import stated
 
 _FIRST = "# stopwatch"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.corpus.corpus_file import read_corpus
-from scalecurve.corpus.schema import NOT_STATED
+from scalecurve_corpus.corpus_file import read_corpus
+from scalecurve_corpus.schema import NOT_STATED
 from tests.tools.corpus.published_pages import TITAN, foundry, written
 from tests.tools.corpus.synthetic_round import START, logs, write_bare, write_checkout
 from tools.corpus.__main__ import main

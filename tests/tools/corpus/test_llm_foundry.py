@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.corpus.schema import TOKENS, CorpusError
+from scalecurve_corpus.schema import TOKENS, CorpusError
 from tests.tools.corpus.published_pages import foundry, written
 from tools.corpus.llm_foundry import import_llm_foundry
 

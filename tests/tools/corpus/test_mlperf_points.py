@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.corpus.schema import NOT_STATED, CorpusError
+from scalecurve_corpus.schema import NOT_STATED, CorpusError
 from tests.tools.corpus.synthetic_round import APACHE, START, log, logs, system, write_checkout
 from tools.corpus.imported import Imported
 from tools.corpus.mlperf_points import import_results

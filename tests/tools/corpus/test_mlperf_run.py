@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.corpus.schema import CorpusError
+from scalecurve_corpus.schema import CorpusError
 from tests.tools.corpus.synthetic_round import START, event, log
 from tools.corpus.mlperf_run import LoggedRun, read_log
 from tools.corpus.mlperf_units import rate_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.corpus.schema import NOT_STATED, CorpusError
+from scalecurve_corpus.schema import NOT_STATED, CorpusError
 from tests.tools.corpus.published_pages import written
 from tests.tools.corpus.synthetic_round import write_bare
 from tools.corpus.published_page import PublishedPage, number_in, page_tables, published_pages

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.corpus.schema import NOT_STATED, CorpusError
+from scalecurve_corpus.schema import NOT_STATED, CorpusError
 from tests.tools.corpus.synthetic_round import APACHE, committed, logs, write_bare, write_checkout
 from tools.corpus.results_repository import files, origin, spdx_id
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.corpus.schema import TOKENS, CorpusError
+from scalecurve_corpus.schema import TOKENS, CorpusError
 from tests.tools.corpus.published_pages import TITAN, written
 from tests.tools.corpus.synthetic_round import committed
 from tools.corpus.torchtitan_tables import import_torchtitan

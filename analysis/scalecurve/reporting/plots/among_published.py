@@ -6,15 +6,15 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from scalecurve.corpus.schema import PublishedPoint
-from scalecurve.corpus.standing import PublishedStanding
-from scalecurve.corpus.utilization import UtilizationStanding
 from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
 from scalecurve.reporting.among_published import judged, shipped, utilizations
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style, theme
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
+from scalecurve_corpus.schema import PublishedPoint
+from scalecurve_corpus.standing import PublishedStanding
+from scalecurve_corpus.utilization import UtilizationStanding
 
 MOST_PANELS = 4
 _CAPTION = (

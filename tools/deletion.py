@@ -33,7 +33,7 @@ def delete(feature: str, folder: Path) -> None:
     listed = run(folder, "git ls-files :!changelog.d :!docs :!images :!manifests").split()
     files = [file for file in listed if re.search(FEATURES[feature], file)]
     run(folder, "git rm -q", *files)
-    name = "|".join(re.findall(r"/(scalecurve\S*?)(?:/__init__)?\.py", " ".join(files))).replace("/", r"\.")
+    name = "|".join(re.findall(r"/(scalecurve\S*?)(?:/__init__)?\.py", " ".join(files))).replace("/", "[._]")
     entry = rf'^ +(?:"[\w-]+": .*"(?:{name})[:"].*,|from (?:{name}) import .*)\n|^\S+ = "(?:{name})[:"].*\n'
     item = rf'"(?:[^"]* -> )?(?:{name})(?:\.\*+)?(?: -> [^"]*)?",? ?'
     for path in (folder / file for file in run(folder, "git ls-files *.py pyproject.toml :!docs").split()):

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from scalecurve_api.features import features
+
 ROOT = Path(__file__).parents[1]
 OLD_NAME = "scale" + "bench"
 FOLDERS = "api|operator|worker|local|analysis|tools|tests|benchmarks|charts|manifests|images|docs|locks|changelog.d"
@@ -34,11 +36,9 @@ def test_the_old_name_is_in_the_changelog_alone():
     assert [name for name in git("ls-files") if OLD_NAME in name.lower()] == []
 
 
-FRAMEWORKS = ("torch", "tensorflow")
 PROJECTS = (ROOT / "pyproject.toml", ROOT / "tests/plugin_package/pyproject.toml")
 OWN, PLUGINS = (tomllib.loads(path.read_text(encoding="utf-8")) for path in PROJECTS)
-ENTRY_POINT_GROUPS = {"scalecurve.facts", "scalecurve_worker.collective_libraries"}
-ENTRY_POINT_GROUPS |= {f"{side}.{of}_strategies" for side in ("scalecurve", "scalecurve_worker") for of in FRAMEWORKS}
+ENTRY_POINT_GROUPS = {group for feature in features(of_project=True) for group in feature.adds}
 ENTRY_POINT_GROUPS |= OWN["project"]["entry-points"].keys() | PLUGINS["project"]["entry-points"].keys()
 
 

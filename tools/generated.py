@@ -21,7 +21,7 @@ from tests.chart import rendering
 from tests.operator.runners import runner_cases
 from tools.chart import base, job_rules, readme
 from tools.devcluster import toolchain
-from tools.docs import frames
+from tools.docs import features, frames
 
 ROOT = Path(__file__).parents[1]
 
@@ -79,6 +79,12 @@ KINDS = (
         "analysis/scalecurve/curves/frames.py",
         ("docs/reference/frames.md",),
         lambda: {frames.PATH: frames.text()},
+    ),
+    GeneratedFiles(
+        "features-reference",
+        "api/scalecurve_api/features",
+        ("docs/reference/features.md",),
+        lambda: {features.PATH: features.text()},
     ),
     GeneratedFiles(
         "trial-defaults",

@@ -1,4 +1,4 @@
-"""Things that are found by name: the project's own by a table, and those of installed packages by entry points.
+"""Things that are found by name: the core's by a table, features' by manifests, other packages' by entry points.
 
 A package adds to a registry in its ``pyproject.toml``::
 
@@ -16,6 +16,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
+from scalecurve_api.features import features
 from scalecurve_api.text import did_you_mean
 
 T = TypeVar("T")
@@ -45,14 +46,24 @@ class Registry(Generic[T]):
     group: str  # of entry points, as scalecurve.programs
     kind: str  # what messages call an entry, as "program"
     base: type  # what an entry of another package must be: a subclass or an instance of it
-    built_in: Mapping[str, str | T]  # entries, or module:attribute of entries that are imported when they are looked up
+    table: Mapping[str, str | T]  # the core's entries, or module:attribute of those that are imported when looked up
     unlisted: Mapping[str, str | T] = field(default_factory=dict)  # more of these, which no user chooses by name
     _loaded: dict[str, T] = field(default_factory=dict)
 
     @cached_property
+    def built_in(self) -> dict[str, str | T]:
+        """The core's entries, and those of this project's features."""
+        return {**self.table, **{point.name: point.value for point in self._points(of_project=True)}}
+
+    def _points(self, of_project: bool) -> list[EntryPoint]:
+        added = [feature.adds.get(self.group, {}) for feature in features(of_project)]
+        return [EntryPoint(name, target, self.group) for entries in added for name, target in entries.items()]
+
+    @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
         points: dict[str, EntryPoint] = {}
-        for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
+        added = [*entry_points(group=self.group), *self._points(of_project=False)]
+        for point in sorted(added, key=lambda point: (point.name, point.value)):
             if point.name in self._own or point.name in points:
                 other = _source(points[point.name]) if point.name in points else "the built-in one"
                 warnings.warn(f"{_source(point)} is ignored: {self.kind} {point.name!r} is {other}", stacklevel=2)

@@ -13,7 +13,7 @@ import grimp
 ROOT = Path(__file__).resolve().parents[2]
 LINES, FLOORS = 350, 8
 BOXES = {
-    "api/scalecurve_api": 14,
+    "api/scalecurve_api": 15,
     "operator/scalecurve_operator": 12,
     "worker/scalecurve_worker": 14,
     "local/scalecurve_local": 14,

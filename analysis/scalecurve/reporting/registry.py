@@ -85,18 +85,15 @@ _MODULES_OF_PLOTS: Registry[ModuleType] = Registry("scalecurve.plots", "module o
 
 def load_sections() -> None:
     """Import what registers the sections of features."""
-    _load("scalecurve.reporting.features", _MODULES_OF_SECTIONS)
+    _MODULES_OF_SECTIONS.loadable()
 
 
 def load_plots() -> None:
     """Import what registers plots."""
-    _load("scalecurve.reporting.plots", _MODULES_OF_PLOTS)
-
-
-def _load(name: str, installed: Registry[ModuleType]) -> None:
+    name = "scalecurve.reporting.plots"
     for module in pkgutil.iter_modules(importlib.import_module(name).__path__, f"{name}."):
         importlib.import_module(module.name)
-    installed.loadable()
+    _MODULES_OF_PLOTS.loadable()
 
 
 def section(name: str, title: str, *, order: int, question: str = "more") -> Callable[[BodyFunction], BodyFunction]:

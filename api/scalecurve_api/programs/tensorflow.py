@@ -93,7 +93,6 @@ TENSORFLOW_STRATEGIES: Registry[TensorFlowStrategy] = Registry(
         "mirrored": "scalecurve_api.programs.strategies.tensorflow:MIRRORED",
         "multi-worker-mirrored": "scalecurve_api.programs.strategies.tensorflow:MULTI_WORKER_MIRRORED",
         "parameter-server": "scalecurve_api.programs.strategies.tensorflow:PARAMETER_SERVER",
-        "horovod": "scalecurve_api.programs.strategies.horovod:HOROVOD",
     },
 )
 

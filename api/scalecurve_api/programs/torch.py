@@ -83,11 +83,6 @@ TORCH_STRATEGIES: Registry[TorchStrategy] = Registry(
         "dp": "scalecurve_api.programs.strategies.replicated:DP",
         "fsdp": "scalecurve_api.programs.strategies.sharded:FSDP",
         "zero1": "scalecurve_api.programs.strategies.replicated:ZERO1",
-        "deepspeed-zero1": "scalecurve_api.programs.strategies.deepspeed:ZERO1",
-        "deepspeed-zero2": "scalecurve_api.programs.strategies.deepspeed:ZERO2",
-        "deepspeed-zero3": "scalecurve_api.programs.strategies.deepspeed:ZERO3",
-        "parameter-server": "scalecurve_api.programs.strategies.parameter_server:PARAMETER_SERVER",
-        "mesh": "scalecurve_api.programs.strategies.mesh:MESH",
     },
 )
 

@@ -337,10 +337,6 @@ PROGRAMS: Registry[type[Workload]] = Registry(
     Workload,
     {
         "torch": "scalecurve_api.programs.torch:TorchWorkload",
-        "tensorflow": "scalecurve_api.programs.tensorflow:TensorFlowWorkload",
-        "horovod": "scalecurve_api.programs.horovod:HorovodWorkload",
-        "allreduce": "scalecurve_api.programs.collectives:AllReduceWorkload",
-        "collectives": "scalecurve_api.programs.collectives:CollectivesWorkload",
         "custom": "scalecurve_api.programs.custom:CustomWorkload",
     },
     {"imported": "scalecurve_api.programs.imported:ImportedWorkload"},

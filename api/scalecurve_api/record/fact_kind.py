@@ -114,20 +114,7 @@ FACT_KINDS: Registry[FactKind[Any]] = Registry(
     "scalecurve.facts",
     "kind of fact",
     FactKind,
-    {
-        "allreduce": "scalecurve_api.record.collective_row:ALLREDUCE",
-        "axisTraffic": "scalecurve_api.record.layout_facts:AXIS_TRAFFIC",
-        "collectives": "scalecurve_api.record.collective_row:COLLECTIVES",
-        "dataset": "scalecurve_api.record.facts.dataset:DATASET",
-        "equality": "scalecurve_api.record.layout_facts:EQUALITY",
-        "evaluations": "scalecurve_api.record.facts.evaluations:EVALUATIONS",
-        "layout": "scalecurve_api.record.layout_facts:LAYOUT",
-        "noiseScale": "scalecurve_api.record.facts.noise_scale:NOISE_SCALE",
-        "pipeline": "scalecurve_api.record.layout_facts:PIPELINE",
-        "pushes": "scalecurve_api.record.facts.parameter_servers:PUSHES",
-        "quantization": "scalecurve_api.record.facts.quantization:QUANTIZATION",
-        "servers": "scalecurve_api.record.facts.parameter_servers:SERVERS",
-    },
+    {"dataset": "scalecurve_api.record.facts.dataset:DATASET"},
 )
 
 

@@ -3,11 +3,12 @@
 import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from scalecurve_api.programs.measurement import FurtherMeasurement
 from scalecurve_api.programs.workload import Workload
-from scalecurve_api.registry import load
+from scalecurve_api.registry import Registry, load
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
 
@@ -27,16 +28,12 @@ def program(workload: Workload) -> Callable[[TrialSpec], None]:
     return run
 
 
-EXTRAS = {
-    "comm-hook": "scalecurve_worker.extras.compression.hooks:compress",
-    "check-quantizable": "scalecurve_worker.extras.quantization.folding:check_quantizable",
-    "quantize": "scalecurve_worker.extras.quantization.evaluation:quantize",
-}
+EXTRAS: Registry[Callable[..., Any]] = Registry("scalecurve_worker.extras", "part of a program", FunctionType, {})
 
 
 def extra(name: str) -> Any:
     """The function that does this part."""
-    return load(EXTRAS[name])
+    return EXTRAS.get(name)
 
 
 def _nothing(*_: Any) -> None:

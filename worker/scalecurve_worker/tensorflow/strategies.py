@@ -123,6 +123,5 @@ STRATEGIES: Registry[ReplicaMaker] = Registry(
         "one-device": ReplicaMaker(one_device),
         "mirrored": ReplicaMaker(mirrored),
         "multi-worker-mirrored": ReplicaMaker(multi_worker_mirrored),
-        "horovod": "scalecurve_worker.extras.horovod.tensorflow_strategy:HOROVOD",
     },
 )

@@ -38,9 +38,7 @@ UNDISPATCHED: Registry[Callable[[Tell], Callable[[], None]]] = Registry(
     "scalecurve_worker.collective_libraries",
     "library of collectives",
     FunctionType,
-    {
-        "horovod": "scalecurve_worker.torch.horovod_calls:watch_horovod",
-    },
+    {},
 )
 """Libraries whose collectives torch does not dispatch; a call's kind begins with the name: ``horovod:allreduce``.
 

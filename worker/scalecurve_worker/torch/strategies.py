@@ -270,11 +270,6 @@ STRATEGIES: Registry[RankStrategy] = Registry(
         "zero1": RankStrategy(zero1),
         "fsdp": RankStrategy(fsdp, initial_checksum=True),
         "dp": RankStrategy(dp, initial_checksum=True),
-        "deepspeed-zero1": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
-        "deepspeed-zero2": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
-        "deepspeed-zero3": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
-        "parameter-server": "scalecurve_worker.extras.parameter_server.worker:PARAMETER_SERVER",
-        "mesh": "scalecurve_worker.extras.layouts.program:MESH",
     },
 )
 

@@ -1,0 +1,23 @@
+"""Manifest of the feature collectives."""
+
+from scalecurve_api.features import Feature
+
+FEATURE = Feature(
+    "collectives",
+    "Time all-reduce and the other collectives by message size.",
+    {
+        "scalecurve.programs": {
+            "allreduce": "scalecurve_api.programs.collectives:AllReduceWorkload",
+            "collectives": "scalecurve_api.programs.collectives:CollectivesWorkload",
+        },
+        "scalecurve.facts": {
+            "allreduce": "scalecurve_api.record.collective_row:ALLREDUCE",
+            "collectives": "scalecurve_api.record.collective_row:COLLECTIVES",
+        },
+        "scalecurve.commands": {"collectives": "scalecurve.cli.collectives:VERBS"},
+        "scalecurve.after_run": {"collectives": "scalecurve.cli.collectives:BANDWIDTHS"},
+        "scalecurve.sections": {"collectives": "scalecurve.reporting.features.collectives"},
+        "scalecurve.plots": {"bandwidth": "scalecurve.reporting.plots.bandwidth"},
+    },
+    order=30,
+)

@@ -1,0 +1,11 @@
+"""Manifest of the feature compression."""
+
+from scalecurve_api.features import Feature
+
+FEATURE = Feature(
+    "compression",
+    "Compress gradients before they are sent.",
+    {
+        "scalecurve_worker.extras": {"comm-hook": "scalecurve_worker.extras.compression.hooks:compress"},
+    },
+)

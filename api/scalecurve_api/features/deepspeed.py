@@ -1,0 +1,21 @@
+"""Manifest of the feature deepspeed."""
+
+from scalecurve_api.features import Feature
+
+FEATURE = Feature(
+    "deepspeed",
+    "Train under DeepSpeed's ZeRO, stages 1 to 3.",
+    {
+        "scalecurve.torch_strategies": {
+            "deepspeed-zero1": "scalecurve_api.programs.strategies.deepspeed:ZERO1",
+            "deepspeed-zero2": "scalecurve_api.programs.strategies.deepspeed:ZERO2",
+            "deepspeed-zero3": "scalecurve_api.programs.strategies.deepspeed:ZERO3",
+        },
+        "scalecurve_worker.torch_strategies": {
+            "deepspeed-zero1": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
+            "deepspeed-zero2": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
+            "deepspeed-zero3": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
+        },
+    },
+    order=40,
+)

@@ -1,0 +1,17 @@
+"""Manifest of the feature horovod."""
+
+from scalecurve_api.features import Feature
+
+FEATURE = Feature(
+    "horovod",
+    "Train PyTorch and Keras models over Horovod.",
+    {
+        "scalecurve.programs": {"horovod": "scalecurve_api.programs.horovod:HorovodWorkload"},
+        "scalecurve.tensorflow_strategies": {"horovod": "scalecurve_api.programs.strategies.horovod:HOROVOD"},
+        "scalecurve_worker.tensorflow_strategies": {
+            "horovod": "scalecurve_worker.extras.horovod.tensorflow_strategy:HOROVOD",
+        },
+        "scalecurve_worker.collective_libraries": {"horovod": "scalecurve_worker.torch.horovod_calls:watch_horovod"},
+    },
+    order=20,
+)

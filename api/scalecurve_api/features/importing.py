@@ -1,0 +1,12 @@
+"""Manifest of the feature importing."""
+
+from scalecurve_api.features import Feature
+
+FEATURE = Feature(
+    "importing",
+    "Read results that other tools wrote.",
+    {
+        "scalecurve.commands": {"importing": "scalecurve.cli.importing_verbs:VERBS"},
+        "scalecurve.stated_curves": {"importing": "scalecurve_importing.published_file:read_published"},
+    },
+)

@@ -1,0 +1,23 @@
+"""Manifest of the feature layouts."""
+
+from scalecurve_api.features import Feature
+
+FEATURE = Feature(
+    "layouts",
+    "Split one model over workers: tensor, pipeline, context and expert parallelism.",
+    {
+        "scalecurve.torch_strategies": {"mesh": "scalecurve_api.programs.strategies.mesh:MESH"},
+        "scalecurve_worker.torch_strategies": {"mesh": "scalecurve_worker.extras.layouts.program:MESH"},
+        "scalecurve.facts": {
+            "axisTraffic": "scalecurve_api.record.layout_facts:AXIS_TRAFFIC",
+            "equality": "scalecurve_api.record.layout_facts:EQUALITY",
+            "layout": "scalecurve_api.record.layout_facts:LAYOUT",
+            "pipeline": "scalecurve_api.record.layout_facts:PIPELINE",
+        },
+        "scalecurve.after_run": {"layouts": "scalecurve.cli.layouts:BEST_LAYOUTS"},
+        "scalecurve.causes": {"pipelines": "scalecurve.curves.pipelines:causes"},
+        "scalecurve.sections": {"layouts": "scalecurve.reporting.features.layouts"},
+        "scalecurve.plots": {"layouts": "scalecurve.reporting.plots.layouts"},
+    },
+    order=60,
+)

@@ -1,0 +1,11 @@
+"""Manifest of the feature noise scale."""
+
+from scalecurve_api.features import Feature
+
+FEATURE = Feature(
+    "noise_scale",
+    "Measure the gradient noise scale while training.",
+    {
+        "scalecurve.facts": {"noiseScale": "scalecurve_api.record.facts.noise_scale:NOISE_SCALE"},
+    },
+)

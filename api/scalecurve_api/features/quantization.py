@@ -1,0 +1,16 @@
+"""Manifest of the feature quantization."""
+
+from scalecurve_api.features import Feature
+
+FEATURE = Feature(
+    "quantization",
+    "Quantize a trained model after training, bit by bit.",
+    {
+        "scalecurve.facts": {"quantization": "scalecurve_api.record.facts.quantization:QUANTIZATION"},
+        "scalecurve_worker.extras": {
+            "check-quantizable": "scalecurve_worker.extras.quantization.folding:check_quantizable",
+            "quantize": "scalecurve_worker.extras.quantization.evaluation:quantize",
+        },
+        "scalecurve.plots": {"quantization": "scalecurve.reporting.plots.quantization"},
+    },
+)

@@ -1,0 +1,12 @@
+"""Manifest of the feature tensorflow."""
+
+from scalecurve_api.features import Feature
+
+FEATURE = Feature(
+    "tensorflow",
+    "Train Keras models by TensorFlow.",
+    {
+        "scalecurve.programs": {"tensorflow": "scalecurve_api.programs.tensorflow:TensorFlowWorkload"},
+    },
+    order=10,
+)

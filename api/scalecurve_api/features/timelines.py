@@ -1,0 +1,11 @@
+"""Manifest of the feature timelines."""
+
+from scalecurve_api.features import Feature
+
+FEATURE = Feature(
+    "timelines",
+    "Follow a result over sessions, and gate a change on it.",
+    {
+        "scalecurve.commands": {"timelines": "scalecurve.cli.timelines_verbs:VERBS"},
+    },
+)

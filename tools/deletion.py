@@ -34,7 +34,7 @@ def delete(feature: str, folder: Path) -> None:
     files = [file for file in listed if re.search(FEATURES[feature], file)]
     run(folder, "git rm -q", *files)
     name = "|".join(re.findall(r"/(scalecurve\S*?)(?:/__init__)?\.py", " ".join(files))).replace("/", "[._]")
-    entry = rf'^ +(?:"[\w-]+": .*"(?:{name})[:"].*,|from (?:{name}) import .*)\n|^\S+ = "(?:{name})[:"].*\n'
+    entry = rf'^ +(?:"[\w.-]+": .*"(?:{name})[:"].*,|from (?:{name}) import .*)\n|^\S+ = "(?:{name})[:"].*\n'
     item = rf'"(?:[^"]* -> )?(?:{name})(?:\.\*+)?(?: -> [^"]*)?",? ?'
     for path in (folder / file for file in run(folder, "git ls-files *.py pyproject.toml :!docs").split()):
         pattern = entry if path.suffix == ".py" else f"{entry}|{item}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -46,6 +47,13 @@ def test_every_manifest_of_the_project_is_registered_by_its_name() -> None:
     modules = {path.stem for path in Path(manifests.__file__).parent.glob("*.py")} - {"__init__"}
     points = {point.name for point in entry_points(group=manifests.GROUP) if point.value.startswith(manifests.PROJECT)}
     assert {each.name for each in OURS} == modules == points
+
+
+@pytest.mark.parametrize("each", OURS, ids=lambda each: each.name)
+def test_a_manifest_is_plain_text(each: Feature) -> None:
+    path = Path(manifests.__file__).with_name(f"{each.name}.py")
+    names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+    assert names == {"FEATURE", "Feature"}
 
 
 @pytest.mark.parametrize("each", OURS, ids=lambda each: each.name)

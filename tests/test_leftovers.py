@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve_api.features import features
+from scalecurve_api.registry import FEATURES, own_features
 
 ROOT = Path(__file__).parents[1]
 OLD_NAME = "scale" + "bench"
@@ -36,10 +36,9 @@ def test_the_old_name_is_in_the_changelog_alone():
     assert [name for name in git("ls-files") if OLD_NAME in name.lower()] == []
 
 
-PROJECTS = (ROOT / "pyproject.toml", ROOT / "tests/plugin_package/pyproject.toml")
-OWN, PLUGINS = (tomllib.loads(path.read_text(encoding="utf-8")) for path in PROJECTS)
-ENTRY_POINT_GROUPS = {group for feature in features(of_project=True) for group in feature.adds}
-ENTRY_POINT_GROUPS |= OWN["project"]["entry-points"].keys() | PLUGINS["project"]["entry-points"].keys()
+PLUGINS = tomllib.loads((ROOT / "tests/plugin_package/pyproject.toml").read_text(encoding="utf-8"))
+ENTRY_POINT_GROUPS = {FEATURES} | {group for feature in own_features() for group in feature.adds}
+ENTRY_POINT_GROUPS |= PLUGINS["project"]["entry-points"].keys()
 
 
 @EVERY_PAGE

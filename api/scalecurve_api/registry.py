@@ -6,19 +6,24 @@ A package adds to a registry in its ``pyproject.toml``::
     my_model = "my_package.models:MY_MODEL"
 
 Nothing is imported before it is looked up, and a package that cannot be loaded fails only for whoever names its entry.
+A package with several parts says all of them in one manifest, as the folders of ``scalecurve_api.features`` do::
+
+    [project.entry-points."scalecurve.features"]
+    my_feature = "my_package.manifest:FEATURE"
 """
 
 import importlib
+import pkgutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from scalecurve_api.features import features
 from scalecurve_api.text import did_you_mean
 
+FEATURES = "scalecurve.features"
 T = TypeVar("T")
 
 
@@ -39,6 +44,51 @@ def load(target: str) -> Any:
     return value
 
 
+@dataclass(frozen=True)
+class Feature:
+    """What a feature is, and where its parts are found.
+
+    ``adds`` has, by group as ``scalecurve.facts``, the name of each entry and its ``module:attribute``. Nothing is
+    imported before it is looked up, so that a manifest may name modules of packages that this machine lacks.
+    """
+
+    name: str
+    summary: str
+    adds: Mapping[str, Mapping[str, str]]
+    order: int = 100  # of its entries among those of other features, as lists of choices show them
+
+
+@cache
+def own_features() -> tuple[Feature, ...]:
+    """Return ScaleCurve's own features in their order."""
+    package = importlib.import_module("scalecurve_api.features")
+    modules = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    return _in_order(importlib.import_module(module.name).FEATURE for module in modules)
+
+
+@cache
+def installed_features() -> tuple[Feature, ...]:
+    """Return the features of other packages in their order; warn of manifests that cannot be read."""
+    return _in_order(feature for point in entry_points(group=FEATURES) if (feature := _load_feature(point)) is not None)
+
+
+def _in_order(features: Iterable[Feature]) -> tuple[Feature, ...]:
+    return tuple(sorted(features, key=lambda feature: (feature.order, feature.name)))
+
+
+def _load_feature(point: EntryPoint) -> Feature | None:
+    try:
+        feature = point.load()
+    except Exception as error:  # whatever another package's module raises while it is imported
+        problem = f"cannot be loaded: {type(error).__name__}: {error}"
+    else:
+        if isinstance(feature, Feature):
+            return feature
+        problem = f"is no feature: expected {Feature.__module__}.{Feature.__qualname__}, got {feature!r}"
+    warnings.warn(f"entry point {FEATURES}:{point.name} = {point.value} {problem}", stacklevel=4)
+    return None
+
+
 @dataclass(eq=False)
 class Registry(Generic[T]):
     """Entries of one kind by name."""
@@ -53,16 +103,16 @@ class Registry(Generic[T]):
     @cached_property
     def built_in(self) -> dict[str, str | T]:
         """The core's entries, and those of this project's features."""
-        return {**self.table, **{point.name: point.value for point in self._points(of_project=True)}}
+        return {**self.table, **{point.name: point.value for point in self._points(own_features())}}
 
-    def _points(self, of_project: bool) -> list[EntryPoint]:
-        added = [feature.adds.get(self.group, {}) for feature in features(of_project)]
+    def _points(self, features: Iterable[Feature]) -> list[EntryPoint]:
+        added = [feature.adds.get(self.group, {}) for feature in features]
         return [EntryPoint(name, target, self.group) for entries in added for name, target in entries.items()]
 
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
         points: dict[str, EntryPoint] = {}
-        added = [*entry_points(group=self.group), *self._points(of_project=False)]
+        added = [*entry_points(group=self.group), *self._points(installed_features())]
         for point in sorted(added, key=lambda point: (point.name, point.value)):
             if point.name in self._own or point.name in points:
                 other = _source(points[point.name]) if point.name in points else "the built-in one"

@@ -6,19 +6,17 @@ import ast
 import importlib.util
 import sys
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 from scalecurve_api import features as manifests
-from scalecurve_api.features import Feature, features
-from scalecurve_api.registry import Registry
+from scalecurve_api.registry import FEATURES, Feature, Registry, installed_features, own_features
 
-OURS = features(of_project=True)
+OURS = own_features()
 GROUP = "scalecurve.test_words"
 MANIFEST = f"""
-from scalecurve_api.features import Feature
+from scalecurve_api.registry import Feature
 FEATURE = Feature("far", "Say far.", {{"{GROUP}": {{"far": "far_away:WORD", "half": "far_away:WORD"}}}}, order=0)
 """
 
@@ -27,9 +25,9 @@ FEATURE = Feature("far", "Say far.", {{"{GROUP}": {{"far": "far_away:WORD", "hal
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
-    features.cache_clear()
+    installed_features.cache_clear()
     yield tmp_path
-    features.cache_clear()
+    installed_features.cache_clear()
     for name in set(sys.modules) - before:
         del sys.modules[name]
 
@@ -40,18 +38,18 @@ def install(site: Path, manifest: str) -> None:
     folder = site / "far_away-1.5.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: far-away\nVersion: 1.5\n")
-    (folder / "entry_points.txt").write_text(f"[{manifests.GROUP}]\nfar = far_manifest:FEATURE\n")
+    (folder / "entry_points.txt").write_text(f"[{FEATURES}]\nfar = far_manifest:FEATURE\n")
 
 
-def test_every_manifest_of_the_project_is_registered_by_its_name() -> None:
-    modules = {path.stem for path in Path(manifests.__file__).parent.glob("*.py")} - {"__init__"}
-    points = {point.name for point in entry_points(group=manifests.GROUP) if point.value.startswith(manifests.PROJECT)}
-    assert {each.name for each in OURS} == modules == points
+def test_every_manifest_is_found_by_its_name() -> None:
+    assert {each.name for each in OURS} == {
+        path.parent.name for path in Path(manifests.__file__).parent.glob("*/__init__.py")
+    }
 
 
 @pytest.mark.parametrize("each", OURS, ids=lambda each: each.name)
 def test_a_manifest_is_plain_text(each: Feature) -> None:
-    path = Path(manifests.__file__).with_name(f"{each.name}.py")
+    path = Path(manifests.__file__).with_name(each.name) / "__init__.py"
     names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
     assert names == {"FEATURE", "Feature"}
 
@@ -76,11 +74,11 @@ def test_a_registry_has_what_a_feature_of_another_package_adds(site: Path) -> No
     ("manifest", "problem"),
     [
         ("raise OSError('no disk')", "cannot be loaded: OSError: no disk"),
-        ("FEATURE = 'text'", "is no feature: expected scalecurve_api.features.Feature, got 'text'"),
+        ("FEATURE = 'text'", "is no feature: expected scalecurve_api.registry.Feature, got 'text'"),
     ],
 )
 def test_a_broken_manifest_is_named_and_spares_the_others(site: Path, manifest: str, problem: str) -> None:
     install(site, manifest)
     with pytest.warns(UserWarning, match=f"entry point scalecurve.features:far = far_manifest:FEATURE {problem}"):
-        assert features(of_project=False) == ()
-    assert features(of_project=True) == OURS
+        assert installed_features() == ()
+    assert own_features() == OURS

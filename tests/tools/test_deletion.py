@@ -26,8 +26,8 @@ def test_nothing_imports_or_registers_what_is_gone(feature: str, tmp_path: Path)
     imported = re.compile(rf"^ *(?:from|import) (?:tests\.)?({'|'.join(map(re.escape, gone))})\b", re.MULTILINE)
     files = run(tmp_path, "git ls-files *.py :!docs").split()
     assert [file for file in files if imported.search((tmp_path / file).read_text())] == []
-    registered = [tmp_path / "pyproject.toml", *tmp_path.glob("api/scalecurve_api/features/*.py")]
-    targets = {target for path in registered for target in re.findall(r'"(scalecurve[\w.]+)', path.read_text())}
+    manifests = tmp_path.glob("api/scalecurve_api/features/*/__init__.py")
+    targets = {target for path in manifests for target in re.findall(r'"(scalecurve[\w.]+)', path.read_text())}
     assert targets & set(gone) == set()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scalecurve_api.features import Feature, features
+from scalecurve_api.registry import Feature, own_features
 from tools import ROOT
 
 PATH = ROOT / "docs/reference/features.md"
@@ -21,7 +21,7 @@ The core imports none of these: each has a manifest, which is text alone, and th
 
 def text() -> str:
     """The page."""
-    ours = sorted(features(of_project=True), key=lambda feature: feature.name)
+    ours = sorted(own_features(), key=lambda feature: feature.name)
     rows = (f"| [{feature.name}](#{feature.name}) | {feature.summary} |" for feature in ours)
     return "\n".join([_HEAD, *rows, "", *map(_section, ours)])
 

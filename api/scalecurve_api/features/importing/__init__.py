@@ -1,6 +1,6 @@
 """Manifest of the feature importing."""
 
-from scalecurve_api.features import Feature
+from scalecurve_api.registry import Feature
 
 FEATURE = Feature(
     "importing",

@@ -1,6 +1,6 @@
 """Manifest of the feature parameter servers."""
 
-from scalecurve_api.features import Feature
+from scalecurve_api.registry import Feature
 
 FEATURE = Feature(
     "parameter_servers",

@@ -1,6 +1,6 @@
 """Manifest of the feature noise scale."""
 
-from scalecurve_api.features import Feature
+from scalecurve_api.registry import Feature
 
 FEATURE = Feature(
     "noise_scale",

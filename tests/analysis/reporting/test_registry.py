@@ -26,7 +26,8 @@ class Absent(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Absent())
 importlib.metadata.entry_points = lambda **_: ()  # before the registry takes it
 modules = pkgutil.iter_modules
-pkgutil.iter_modules = lambda *args: (each for each in modules(*args) if not each.name.endswith('.among_published'))
+ABSENT = ('features.models', '.timelines', '.corpus', '.importing', '.among_published')
+pkgutil.iter_modules = lambda *args: (each for each in modules(*args) if not each.name.endswith(ABSENT))
 """
 MAIN = "from scalecurve.cli import main; main()"
 

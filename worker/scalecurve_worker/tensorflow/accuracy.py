@@ -86,7 +86,7 @@ class ReplicaLearner:
         return replace(self.result_of(self._validation), **trained, train_loss=train_loss, seconds=seconds)
 
     def result_of(self, held: Validation | None) -> EpochResult:
-        """Of rank 0, and nothing of the others, which have no images to hold out."""
+        """Return rank 0's result; the other ranks have no images to hold out and return zeros."""
         return EpochResult(*(held.evaluate(self.trainer) if held else (0, 0, 0.0)))
 
     def noise_scale(self, epoch: int) -> None:
@@ -108,7 +108,7 @@ class Validation:
         self._step = tf.function(self._answers, reduce_retracing=True)
 
     def evaluate(self, trainer: ReplicaTrainer) -> tuple[int, int, float]:
-        """Correct answers, answers and summed loss over the whole set."""
+        """Count correct answers and all answers, and sum the loss, over the whole set."""
         for variable, trained in zip(self._model.variables, trainer.model.variables, strict=True):
             variable.assign(components(trainer.strategy, trained)[0])
         right, loss = 0, 0.0

@@ -60,7 +60,7 @@ class OwnAddress:
 
 
 def tf_config(addresses: dict[str, list[str]], task: str, index: int) -> str:
-    """TF_CONFIG of one task: ``addresses`` of all, by kind of task."""
+    """Return TF_CONFIG of one task as JSON; ``addresses`` are those of all tasks, by kind."""
     return json.dumps({"cluster": addresses, "task": {"type": task, "index": index}})
 
 
@@ -95,7 +95,7 @@ class ClusterMembership:
         }
 
     def serve(self, threads: int, on_gpu: bool) -> Any:
-        """TensorFlow's server of this process, for its chief to use; it ends with the process."""
+        """Start TensorFlow's server in this process, for its chief to use; it ends with the process."""
         gpus = {} if on_gpu else {"GPU": 0}
         config = tf.compat.v1.ConfigProto(
             intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads + 1, device_count=gpus
@@ -113,7 +113,7 @@ class ClusterMembership:
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
 
     def everybody(self, value: Any = None) -> list[Any]:
-        """What every process says in this round, by number: workers, chief, servers."""
+        """Gather what every process says in this round, by number: workers, chief, servers."""
         return self.communicator.all_gather(value)
 
 

@@ -52,7 +52,7 @@ def choose_devices(device: DeviceType, first: int, replicas: int) -> Devices:
 
 
 def set_arithmetic(precision: Precision, devices: Devices, deterministic: bool, seed: int) -> None:
-    """Precision, determinism and the seed of everything that is drawn."""
+    """Set the precision, determinism and the seed of everything that is drawn."""
     if precision is Precision.fp16:
         raise WorkloadError("workload.precision: fp16 is not in program tensorflow; expected fp32, tf32, bf16")
     if precision is Precision.tf32 and not devices.on_gpu:
@@ -65,7 +65,7 @@ def set_arithmetic(precision: Precision, devices: Devices, deterministic: bool, 
 
 
 def topologies_of(identity: RankIdentity, devices: Devices) -> list[RankTopology]:
-    """The workers that this process drives: itself, or one for each replica with its share of the cores."""
+    """Return the workers that this process drives: itself, or one per replica with its share of the cores."""
     replicas = len(devices.names)
     if replicas == 1:
         return [_with_device(topology(identity), devices, 0)]

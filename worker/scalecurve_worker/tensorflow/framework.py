@@ -18,7 +18,7 @@ __all__ = ["framework_versions", "keras", "tf"]
 
 
 def framework_versions(on_gpu: bool) -> dict[str, str]:
-    """TensorFlow and Keras, and what TensorFlow was built with where a GPU is driven."""
+    """Return the versions of TensorFlow and Keras, and of what TensorFlow was built with where a GPU is driven."""
     versions = {"tensorflow": str(tf.__version__), "keras": str(keras.__version__)}
     if on_gpu:
         build = tf.sysconfig.get_build_info()

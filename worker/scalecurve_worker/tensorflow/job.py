@@ -67,11 +67,11 @@ class TensorFlowConfig:
         return cls(spec.name, shape, classes, batch, data.source.value, arrays, folder=path or Path())
 
     def build(self) -> Any:
-        """The model with freshly drawn parameters."""
+        """Build the model with freshly drawn parameters."""
         return models.build(self.model, classes=self.classes, input_shape=self.shape)
 
     def dataset_facts(self, validation: int) -> DatasetFacts:
-        """Counts of both splits; ``validation`` is that of the images held out."""
+        """Count the items of both splits; ``validation`` is the number of images held out."""
         split = self.images or self.arrays
         if split is None:
             raise ValueError("random batches are no data set")
@@ -110,7 +110,7 @@ class TensorFlowJob:
         return self.trial.workload_as(TensorFlowWorkload)
 
     def build(self) -> Any:
-        """The model to train, in the scope of the strategy: with a checkpoint's parameters, or frozen, as asked for."""
+        """Build the model in the strategy's scope: with a checkpoint's parameters, or frozen, as asked for."""
         model = self.config.build()
         self.transfer.update(begin(model, self.workload.transfer))
         return model
@@ -120,7 +120,7 @@ class TensorFlowJob:
         return ReplicaTrainer(self.replication.strategy, self.build, rule, self.replication.across, smoothing)
 
     def data(self) -> SyntheticReplicas | Epochs:
-        """Training batches of this process's replicas."""
+        """Return the training batches of this process's replicas."""
         config, data, replication = self.config, self.workload.data, self.replication
         shard = ReplicaShard(
             replication.strategy, config.batch, self.trial.seed, replication.first, replication.replicas

@@ -86,7 +86,7 @@ _CLASSES = {
 
 
 def make_optimizer(optimizer: Optimizer) -> Any:
-    """Keras's optimizer, whose sum over replicas can be left out: the flag is read when a step is traced.
+    """Make Keras's optimizer, whose sum over replicas can be left out: the flag is read when a step is traced.
 
     Of adagrad and rmsprop torch adds its epsilon to the root, and Keras to what is under it: the square is the same
     where it matters.
@@ -126,7 +126,7 @@ def build_optimizer(optimizer: Any, rule: Optimizer, variables: list[Any]) -> No
 
 
 def decayed(rule: Optimizer, gradients: list[Any], values: list[Any], share: float) -> list[Any]:
-    """Gradients with the weight decay that is part of them, of which each replica adds its ``share``."""
+    """Add to gradients the weight decay that is part of them, of which each replica adds its ``share``."""
     if not rule.weight_decay or rule.name not in COUPLED:
         return gradients
     decay = rule.weight_decay * share

@@ -79,7 +79,7 @@ class Chief:
         self._meter = CpuMeter(allowed_cores())
 
     def run(self) -> None:
-        """Warm-up, windows, checks and the records of every worker; then tell everybody that all is over."""
+        """Run warm-up, windows, checks and the records of every worker; then tell everybody that all is over."""
         schedule = Schedule(self._session.measure)
         self._note()
         facts = self._session.facts

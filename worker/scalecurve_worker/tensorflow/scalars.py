@@ -6,10 +6,10 @@ from scalecurve_worker.tensorflow.framework import tf
 
 
 def read(scalars: list[Any]) -> list[float]:
-    """Their values; one kernel and one copy, which waits for the device."""
+    """Read the scalars' values; one kernel and one copy, which waits for the device."""
     return [float(value) for value in tf.stack([tf.cast(scalar, tf.float32) for scalar in scalars]).numpy()]
 
 
 def add(scalars: list[Any]) -> Any:
-    """Their sum, on the device; nothing is read."""
+    """Return the scalars' sum, on the device; nothing is read."""
     return tf.add_n([tf.cast(scalar, tf.float32) for scalar in scalars])

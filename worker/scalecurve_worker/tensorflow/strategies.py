@@ -51,12 +51,12 @@ class ReplicaStrategy:
 
 
 def one_device(workload: TensorFlowWorkload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
-    """One replica, without any sum."""
+    """Return one replica, without any sum."""
     return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), None)
 
 
 def mirrored(workload: TensorFlowWorkload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
-    """Replicas on the devices of this process."""
+    """Return replicas on the devices of this process."""
     operation = workload.cross_device_ops or CrossDeviceOps.default
     if operation is CrossDeviceOps.nccl and not devices.on_gpu:
         raise WorkloadError(
@@ -70,7 +70,7 @@ def mirrored(workload: TensorFlowWorkload, devices: Devices, communicator: Commu
 def multi_worker_mirrored(
     workload: TensorFlowWorkload, devices: Devices, communicator: Communicator
 ) -> ReplicaStrategy:
-    """One replica in each process, and collectives between them."""
+    """Return one replica in each process, and collectives between them."""
     communication = workload.communication or Communication.auto
     if communication is Communication.nccl and not devices.on_gpu:
         raise WorkloadError(

@@ -24,7 +24,7 @@ class ProcessGroup(Protocol):
         """The class that adds up, as it is found there."""
 
     def tape(self, tape: Any) -> Any:
-        """A tape whose gradients are the mean over all processes."""
+        """Return a tape whose gradients are the mean over all processes."""
 
     def start_alike(self, variables: Iterable[Any]) -> None:
         """Give Keras's variables the first process's values."""
@@ -63,7 +63,7 @@ class ReplicaTrainer:
         self._step = tf.function(self._run)
 
     def update(self, batch: tuple[Any, Any], communicate: bool = True) -> Any:
-        """One step; the mean loss of this process's replicas, a scalar on their device.
+        """Take one step; return the mean loss of this process's replicas, a scalar on their device.
 
         Without communication there is no sum over replicas, which then go apart.
         """
@@ -77,16 +77,16 @@ class ReplicaTrainer:
             self.optimizer.learning_rate.assign(rate)
 
     def state(self) -> list[Any]:
-        """Every variable that a step changes, replica by replica."""
+        """List every variable that a step changes, replica by replica."""
         variables = {id(each): each for each in (*self.model.variables, *self.optimizer.variables)}
         return [own for each in variables.values() for own in components(self.strategy, each)]
 
     def loss(self, logits: Any, targets: Any) -> Any:
-        """The mean loss of a batch."""
+        """Return the mean loss of a batch."""
         return cross_entropy(logits, targets, self._smoothing)
 
     def decayed(self, gradients: list[Any], values: list[Any]) -> list[Any]:
-        """A replica's gradients with its share of the weight decay that is part of them."""
+        """Return a replica's gradients with its share of the weight decay that is part of them."""
         return decayed(self._rule, gradients, values, 1 / self._replicas)
 
     def _run(self, inputs: Any, targets: Any, communicate: bool) -> Any:
@@ -112,12 +112,12 @@ class ReplicaTrainer:
 
 
 def right_answers(logits: Any, targets: Any) -> Any:
-    """How many of a batch are right: logits (batch, classes), targets (batch,)."""
+    """Count the right answers of a batch: logits (batch, classes), targets (batch,)."""
     return tf.math.count_nonzero(tf.equal(tf.argmax(logits, axis=-1, output_type=targets.dtype), targets))
 
 
 def cross_entropy(logits: Any, targets: Any, smoothing: float = 0.0) -> Any:
-    """Mean over the batch, in fp32: logits (batch, classes), targets (batch,).
+    """Average the cross entropy over the batch, in fp32: logits (batch, classes), targets (batch,).
 
     ``smoothing`` is the share of a label that is spread over all classes.
     """
@@ -129,13 +129,13 @@ def cross_entropy(logits: Any, targets: Any, smoothing: float = 0.0) -> Any:
 
 
 def components(strategy: Any, variable: Any) -> tuple[Any, ...]:
-    """The variables of TensorFlow, one for each replica of this process, behind one of Keras."""
+    """Return the variables of TensorFlow, one for each replica of this process, behind one of Keras."""
     variables: tuple[Any, ...] = strategy.experimental_local_results(variable.value)
     return variables
 
 
 def replica_checksums(strategy: Any, model: Any) -> list[str]:
-    """For each replica of this process: names, shapes, types and bits of its own trainable variables, by name.
+    """Compute for each replica here a digest of names, shapes, types and bits of its trainable variables, by name.
 
     Running statistics of batch norm are left out: they are each replica's own. Frozen layers have their own digest.
     """

@@ -35,7 +35,7 @@ class NamedVariable:
         return (shape[3], shape[2], *shape[:2]) if len(shape) == 4 else shape[::-1]
 
     def to_torch(self, value: NDArray[Any]) -> NDArray[Any]:
-        """A value of the variable, as torch has it."""
+        """Convert a value of the variable to torch's layout."""
         if value.ndim == 4:
             return value.transpose(3, 2, 0, 1)
         if self.image:
@@ -43,7 +43,7 @@ class NamedVariable:
         return value.T
 
     def of_torch(self, value: NDArray[Any]) -> NDArray[Any]:
-        """The other way round."""
+        """Convert a value from torch's layout to the variable's."""
         if value.ndim == 4:
             return value.transpose(2, 3, 1, 0)
         value = value.T
@@ -54,7 +54,7 @@ class NamedVariable:
 
 
 def entries_of(model: Any) -> dict[str, NamedVariable]:
-    """Every parameter and running statistic by the name that it has in torch."""
+    """Return every parameter and running statistic by the name that it has in torch."""
     entries: dict[str, NamedVariable] = {}
     image: tuple[int, ...] = ()
     for layer in model.layers:
@@ -125,7 +125,7 @@ def write_checkpoint(strategy: Any, model: Any, folder: str, trial: str) -> Path
 
 
 def frozen_checksum(strategy: Any, model: Any) -> list[str]:
-    """Digest of names, shapes and bits of what is frozen, on all replicas here; none where nothing is."""
+    """Compute the digest of names, shapes and bits of what is frozen, on all replicas here; none where nothing is."""
     frozen = [each for layer in model.layers if not layer.trainable for each in layer.weights]
     digest = hashlib.blake2b(digest_size=16)
     for variable in sorted(frozen, key=lambda each: str(each.path)):

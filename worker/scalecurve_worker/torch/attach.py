@@ -91,7 +91,7 @@ def _driven(model: Any, device: torch.device) -> list[RankTopology] | None:
 
 
 def device_of(model: Any) -> torch.device:
-    """Where a model's parameters are; without a model the current GPU, if CUDA is in use, else the CPU."""
+    """Tell where a model's parameters are; without a model the current GPU, if CUDA is in use, else the CPU."""
     first = next(iter(model.parameters()), None) if hasattr(model, "parameters") else None
     if first is not None:
         return torch.device(first.device)

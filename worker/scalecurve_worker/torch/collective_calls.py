@@ -66,7 +66,7 @@ class CollectiveCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]  # to
 
 
 def collective_call(func: Any, args: Iterable[Any]) -> CollectiveCall | None:
-    """What an operator of torch's process groups is called for; None where it sends no data of the program."""
+    """Describe what an operator of torch's process groups is called for; None where it sends no program data."""
     name = func.overloadpacket.__name__
     if name in _NO_DATA:
         return None

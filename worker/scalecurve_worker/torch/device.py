@@ -23,7 +23,7 @@ cudnn_version: Callable[[], int | None] = torch.backends.cudnn.version
 
 
 def choose_device(device: DeviceType, local_rank: int) -> torch.device:
-    """The GPU of this local rank, or the CPU."""
+    """Return the GPU of this local rank, or the CPU."""
     count = torch.cuda.device_count()
     if device is DeviceType.cpu or (device is DeviceType.auto and count == 0):
         return torch.device("cpu")
@@ -36,7 +36,7 @@ def choose_device(device: DeviceType, local_rank: int) -> torch.device:
 
 
 def device_identity(device: torch.device) -> tuple[str, str] | tuple[None, None]:
-    """UUID and name of a GPU; nothing for a CPU, which is named by its cores."""
+    """Return UUID and name of a GPU; nothing for a CPU, which is named by its cores."""
     if device.type != "cuda":
         return None, None
     properties = torch.cuda.get_device_properties(device)
@@ -44,7 +44,7 @@ def device_identity(device: torch.device) -> tuple[str, str] | tuple[None, None]
 
 
 def framework_versions(device: torch.device) -> dict[str, str]:
-    """torch, and what it was built with where a GPU is driven."""
+    """Return the versions of torch, and of what it was built with where a GPU is driven."""
     versions = {"torch": str(torch.__version__)}
     if device.type == "cuda":
         versions["cuda"] = str(torch.version.cuda)
@@ -56,7 +56,7 @@ def framework_versions(device: torch.device) -> dict[str, str]:
 
 
 def topologies_on(gpus: Sequence[int]) -> list[RankTopology]:
-    """The workers of a process that drives several GPUs: one on each, with equal parts of its cores."""
+    """Return the workers of a process that drives several GPUs: one on each, with equal parts of its cores."""
     cores = shares_of_cores(len(gpus))
     places = (
         topology(RankIdentity(rank, len(gpus), rank), *device_identity(torch.device("cuda", index)))
@@ -66,7 +66,7 @@ def topologies_on(gpus: Sequence[int]) -> list[RankTopology]:
 
 
 def data_parallel_of(model: Any) -> nn.DataParallel[nn.Module] | None:
-    """The model's nn.DataParallel, of which one process drives several devices."""
+    """Find the model's nn.DataParallel, of which one process drives several devices."""
     modules = model.modules() if isinstance(model, nn.Module) else ()
     return next((module for module in modules if isinstance(module, nn.DataParallel)), None)
 
@@ -75,7 +75,7 @@ _AUTOCAST = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}
 
 
 def set_arithmetic(precision: Precision, device: torch.device, options: TrainingOptions) -> None:
-    """Settings of the whole process, the same for every worker count.
+    """Set the arithmetic of the whole process, the same for every worker count.
 
     TF32 is on for ``tf32`` and off otherwise, in matrix products and in cuDNN alike; torch's own defaults differ
     between the two. cuDNN's search for the fastest algorithm is on, as in torchvision's and timm's training scripts,
@@ -94,6 +94,6 @@ def set_arithmetic(precision: Precision, device: torch.device, options: Training
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[None]:
-    """The context of the forward pass and the loss."""
+    """Return the context of the forward pass and the loss."""
     dtype = _AUTOCAST.get(precision)
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)

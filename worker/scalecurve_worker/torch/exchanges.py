@@ -62,7 +62,7 @@ class Exchanges:
 
 
 def collectives() -> int | None:
-    """How many collectives this process has begun, by the counts that torch's process groups keep; None without any."""
+    """Count the collectives that this process has begun, as torch's process groups do; None without any."""
     if not (dist.is_available() and dist.is_initialized()):
         return None
     try:

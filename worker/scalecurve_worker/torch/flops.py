@@ -60,7 +60,7 @@ def count_step_flops(model: nn.Module, example: Tensor, *, recomputed: bool = Fa
 def count_call_flops(
     model: nn.Module, args: Sequence[Any], keywords: Mapping[str, Any], *, recomputed: bool = False
 ) -> FlopCount:
-    """The same of a call with these arguments, whose tensors are on the meta device.
+    """Count the same of a call with these arguments, whose tensors are on the meta device.
 
     Raises:
         FlopCountError: as above, or the model cannot be copied.
@@ -141,7 +141,7 @@ _PEAKS: dict[str, _Peak] = {
 
 
 def device_peak_flops(name: str, precision: str) -> float | None:
-    """Dense peak FLOP/s of a device by its name, as "NVIDIA H200" or "Tesla V100-SXM2-16GB".
+    """Look up the dense peak FLOP/s of a device by its name, as "NVIDIA H200" or "Tesla V100-SXM2-16GB".
 
     None when the device is not in the table, is a share of one (MIG), or has no unit for that precision; MFU is
     not shown then.

@@ -45,7 +45,7 @@ class TorchJob:
         self.transfer: dict[str, object] = {}
 
     def build(self, data: DataSpec) -> nn.Module:
-        """The model on its device, with parameters drawn from the trial's seed: the same on every rank."""
+        """Build the model on its device, with parameters drawn from the trial's seed: the same on every rank."""
         torch.manual_seed(self.trial.seed)
         model = models.build(self.spec.name, classes=data.classes, input_shape=data.shape)
         self.transfer = begin(model, self.workload.transfer, self.spec, data.shape, data.classes)
@@ -54,14 +54,14 @@ class TorchJob:
         return model.to(memory_format=torch.channels_last) if self.workload.options.channels_last else model
 
     def wrap(self, model: nn.Module) -> WrappedModel:
-        """A model that :meth:`build` made, spread over all workers."""
+        """Spread a model that :meth:`build` made over all workers."""
         wrapped = self.strategy.wrap(model, self.device, self.workload)
         if wrapped.remote is not None:
             self.remotes.append(wrapped.remote)
         return wrapped
 
     def trainer(self, wrapped: WrappedModel) -> Trainer:
-        """The wrapped model with its loss and its optimizer, both compiled with ``options.compile``.
+        """Join the wrapped model with its loss and its optimizer, model and loss compiled with ``options.compile``.
 
         The loss of a language model, not compiled, costs a tenth of its step: GPT-2 small, one H200, 72 ms and not 65.
         """
@@ -72,7 +72,7 @@ class TorchJob:
         return Trainer(wrapped, module, self.workload.precision, self.device, weighted)
 
     def data(self, split: FolderSplit, *, alone: bool = False) -> Loader:
-        """Batches of this rank, or of the whole split where it is ``alone``.
+        """Open the batches of this rank, or of the whole split where it is ``alone``.
 
         Synthetic ones take the model's own shape and classes where none are named.
         """
@@ -170,7 +170,7 @@ def _strategy_of(workload: TorchTraining) -> RankStrategy:
 
 
 def split_batch(batch: Batch, parts: int) -> list[Batch]:
-    """Micro-batches of equal size, whose gradients are added up before an update; the batch divides by ``parts``."""
+    """Split into micro-batches of equal size, whose gradients add up before an update; ``parts`` divides the batch."""
     if parts == 1:
         return [batch]
     inputs, targets = batch
@@ -178,7 +178,7 @@ def split_batch(batch: Batch, parts: int) -> list[Batch]:
 
 
 def batch_per_worker(trial: TrialSpec) -> int:
-    """Samples that a worker takes in a step, alone or with the others of its data-parallel group."""
+    """Return the samples that a worker takes in a step, alone or with the others of its data-parallel group."""
     degrees = trial.point.parallelism
     batch = trial.point.batch_per_worker if degrees is None else degrees.group_batch
     parts = trial.workload.gradient_accumulation

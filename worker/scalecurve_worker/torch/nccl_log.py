@@ -13,13 +13,13 @@ _FILE = "NCCL_DEBUG_FILE"
 
 
 def log_file() -> Path:
-    """Where this process's NCCL writes; connections may be made as late as the first collective."""
+    """Return where this process's NCCL writes; connections may be made as late as the first collective."""
     return Path(tempfile.gettempdir(), f"scalecurve-nccl-{os.getpid()}.log")
 
 
 @contextmanager
 def logged() -> Iterator[None]:
-    """A communicator made in here is logged; nothing is changed where the user has NCCL log for themselves.
+    """Log a communicator made in here; change nothing where the user has NCCL log for themselves.
 
     NCCL reads the variables once. They are taken back, as a record keeps every variable of NCCL that was set.
     """
@@ -35,7 +35,7 @@ def logged() -> Iterator[None]:
 
 
 def transport(rank: int) -> Transport | None:
-    """Of this rank's connections so far; None where nothing was logged. The log is removed."""
+    """Return the transport of this rank's connections so far; None where nothing was logged. The log is removed."""
     try:
         text = log_file().read_text(errors="replace")
         log_file().unlink()

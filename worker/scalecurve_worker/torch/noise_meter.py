@@ -43,7 +43,7 @@ class NoiseMeter:
         self._sum = self._sum.to(gradients.device) + gradients.double().square().sum()
 
     def row(self, epoch: int) -> NoiseScaleRow | None:
-        """Of the epoch's steps, the same on every rank; then begin another. Collective."""
+        """Return the row of the epoch's steps, the same on every rank; then begin another. Collective."""
         steps = torch.stack(self._steps).tolist() if self._steps else []
         self._steps = []
         # As text, for JSON has no NaN.

@@ -62,7 +62,7 @@ class TorchObserver(Observer):
         self._replicas: list[str] = []
 
     def model(self, model: Any) -> None:
-        """What was read before is of the batches alone; parameters are compared with those of now."""
+        """Watch this model: what was read before is of the batches alone; parameters are compared with those of now."""
         if isinstance(model, nn.Module) and model is not self._model:
             self._model = model
             self._initial = self._initial or parameter_sample(model)
@@ -82,7 +82,7 @@ class TorchObserver(Observer):
         return bool(self._inputs.samples)
 
     def traffic(self, workers: int, elements: int) -> Traffic | None:
-        """What a step sends, for a model with so many elements to train; None where nothing was seen."""
+        """Return what a step sends, for a model with so many elements to train; None where nothing was seen."""
         phase = self._phases[0] if self._phases else None
         if phase is None or not phase.bytes:
             return None
@@ -146,7 +146,7 @@ class TorchObserver(Observer):
             self._phases[-1].kinds.update({_KERNELS: kernels} if kernels else {})
 
     def proof(self, final_checksum: str | None, declared_same: bool) -> Proof:
-        """What was seen; communication is left open where some could have gone unseen."""
+        """Return what was seen; communication is left open where some could have gone unseen."""
         proof = super().proof(final_checksum, declared_same)
         self._exchanges.end()
         training = None
@@ -281,9 +281,10 @@ def watch_loaders(loading: LoaderTime) -> LoaderTime:
 
 
 def parameter_sample(model: nn.Module | None) -> str | None:
-    """A digest of elements of every parameter, equally far apart: cheap, and another one after a step of training.
+    """Compute a digest of elements of every parameter, equally far apart.
 
-    Of the share that this rank holds, where ranks hold shares. None without parameters held here.
+    It is cheap, and another one after a step of training. Where ranks hold shares, it is of the share that this rank
+    holds. None without parameters held here.
     """
     digest, elements = hashlib.blake2b(digest_size=16), 0
     for parameter in model.parameters() if model is not None else ():

@@ -12,7 +12,7 @@ from scalecurve_api.programs.optimizer import Optimizer
 def rule_of(
     optimizer: Optimizer, workers: int = 1, device: str = "cpu"
 ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
-    """The class and its arguments.
+    """Return the class and its arguments.
 
     Adam and AdamW on a GPU are the fused ones, as in torchtitan, nanoGPT and Transformers' Trainer, unless ``fused``
     says otherwise. What no field sets is torch's own default. The rate is the scaled one where scaling is
@@ -43,14 +43,14 @@ def rule_of(
 
 
 def make_optimizer(parameters: Iterable[Tensor], optimizer: Optimizer, workers: int = 1) -> torch.optim.Optimizer:
-    """An optimizer over all parameters of a model that are trained."""
+    """Make an optimizer over all parameters of a model that are trained."""
     trained = [each for each in parameters if each.requires_grad]
     kind, arguments = rule_of(optimizer, workers, trained[0].device.type)
     return kind(groups_of(trained, optimizer), **arguments)
 
 
 def groups_of(parameters: Iterable[Tensor], optimizer: Optimizer) -> list[Tensor] | list[dict[str, Any]]:
-    """All parameters that are trained, or apart from the others the vectors, which then do not decay.
+    """Return all parameters that are trained, or apart from the others the vectors, which then do not decay.
 
     Biases and the parameters of norms are all the vectors that there are. That they should not decay is X. Jia et al.,
     "Highly scalable deep learning training system", arXiv:1807.11205, section 3.2.

@@ -14,7 +14,9 @@ from scalecurve_worker.training.checkpoints import FOLDER_FIELD
 
 
 def parameter_checksum(model: nn.Module) -> str:
-    """Digest of names, shapes, types and bits of all parameters, by name. Collective where ranks hold shares (FSDP).
+    """Compute the digest of names, shapes, types and bits of all parameters, by name.
+
+    Collective where ranks hold shares (FSDP).
 
     Buffers are left out: DDP copies rank 0's before each forward pass, which then changes batch norm's running
     statistics by the rank's own batch, so they differ between healthy replicas.

@@ -25,7 +25,7 @@ _PER_FUNCTION = (2, 24)
 
 
 def choose_backend(backend: Backend, device: torch.device) -> str:
-    """``nccl`` on GPUs and ``gloo`` on CPUs, unless one is named."""
+    """Choose ``nccl`` on GPUs and ``gloo`` on CPUs, unless one is named."""
     if backend is Backend.auto:
         return "nccl" if device.type == "cuda" else "gloo"
     if backend is Backend.nccl and device.type != "cuda":
@@ -44,7 +44,7 @@ def ask_for_algorithm(algorithm: AllReduce, backend: str) -> None:
 
 
 def join_group(backend: str, device: torch.device) -> None:
-    """Initialise torch.distributed, with one process too."""
+    """Initialize torch.distributed, with one process too."""
     identity = identify()
     rank, world = identity.rank, identity.world
     store: Store | None = HashStore() if world == 1 else None
@@ -73,6 +73,6 @@ def _meet(rank: int, world: int) -> Store:
 
 
 def own_address() -> str:
-    """This host's name; a pod's address, for other pods do not know its name alone."""
+    """Return this host's name; a pod's address, for other pods do not know its name alone."""
     name = socket.gethostname()
     return socket.gethostbyname(name) if os.environ.get(PODS_ENV) else name

@@ -24,7 +24,7 @@ def _first_line(error: Exception) -> str:
 
 
 def tensor_list_bytes(event: Any) -> int:
-    """Bytes of the tensors that an event was handed, in a session with ``record_shapes``."""
+    """Count the bytes of the tensors that an event was handed, in a session with ``record_shapes``."""
     shaped = zip(event.shapes(), event.dtypes(), strict=False)
     return sum(math.prod(shape) * _BYTES.get(kind, 4) for shape, kind in shaped if kind)
 
@@ -61,7 +61,9 @@ class ProfilerSession:
         atexit.register(self._end_at_exit)
 
     def end(self, save: Path | None = None) -> Iterable[Any] | None:
-        """The recorded events; None where the program's own profiler kept this one from beginning, or cancelled it.
+        """Return the recorded events.
+
+        None where the program's own profiler kept this one from beginning, or canceled it.
 
         ``save`` gets the whole trace in Chrome's format, which Perfetto opens.
         """

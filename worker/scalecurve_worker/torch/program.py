@@ -179,7 +179,7 @@ def _count_flops(job: TorchJob, model: nn.Module, data: Loader) -> tuple[float, 
 
 
 def recorded_options(options: TrainingOptions) -> dict[str, object]:
-    """Those of the request, without what the hook ignores and what the strategy records itself."""
+    """Return the request's options, without what the hook ignores and what the strategy records itself."""
     ignored = {"keep_threads", "fsdp_group_mb", "shard", "cudnn_benchmark"}
     if options.comm_hook is not CommHook.powersgd:
         ignored.add("comm_hook_rank")

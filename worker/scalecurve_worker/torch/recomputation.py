@@ -37,7 +37,7 @@ _ATTENTION = [
 
 
 def recomputed(model: nn.Module, mode: Recomputation) -> nn.Module:
-    """The model with its blocks wrapped, in place, so that their backward pass computes them again.
+    """Wrap the model's blocks, in place, so that their backward pass computes them again; return the model.
 
     Raises:
         WorkloadError: the model is not made of blocks.

@@ -5,10 +5,10 @@ from torch import Tensor
 
 
 def read(scalars: list[Tensor]) -> list[float]:
-    """Their values; one kernel and one copy, which waits for the device."""
+    """Read the scalars' values; one kernel and one copy, which waits for the device."""
     return [float(value) for value in torch.stack([scalar.reshape(()).float() for scalar in scalars]).tolist()]
 
 
 def add(scalars: list[Tensor]) -> Tensor:
-    """Their sum, on the device; nothing is read."""
+    """Return the scalars' sum, on the device; nothing is read."""
     return torch.stack([scalar.reshape(()).float() for scalar in scalars]).sum()

@@ -29,7 +29,7 @@ class Sharded(NamedTuple):
 
 
 def computes_in_bf16(model: nn.Module, precision: Precision) -> bool:
-    """Whether parameters are gathered as bf16, and so computed with: then there is no autocast.
+    """Tell whether parameters are gathered as bf16, and so computed with: then there is no autocast.
 
     Not where the model has batch norm, whose weights must stay fp32 beside its fp32 statistics: it runs under autocast.
     """
@@ -61,7 +61,7 @@ def shard(model: nn.Module, mesh: DeviceMesh, precision: Precision, group_mb: fl
 
 
 def mesh_of(device: torch.device, workers: int, shard: int) -> DeviceMesh:
-    """All workers in one dimension; or copies of the model by the ``shard`` workers of each (HSDP)."""
+    """Arrange all workers in one dimension; or copies of the model by the ``shard`` workers of each (HSDP)."""
     if not shard:
         return init_device_mesh(device.type, (workers,))
     return init_device_mesh(device.type, (workers // shard, shard), mesh_dim_names=("replicate", "shard"))
@@ -76,7 +76,7 @@ def containers_of(model: nn.Module) -> Iterator[nn.Sequential | nn.ModuleList]:
 
 
 def blocks_of(model: nn.Module) -> Iterator[nn.Module]:
-    """The repeated parts of a model, in order."""
+    """Yield the repeated parts of a model, in order."""
     for parts in containers_of(model):
         yield from parts
 
@@ -98,7 +98,7 @@ def _elements(module: nn.Module) -> int:
 
 
 def local_elements(model: nn.Module) -> int | None:
-    """Elements of parameters that this rank holds; None where every rank holds them all."""
+    """Count the elements of parameters that this rank holds; None where every rank holds them all."""
     if isinstance(model, FSDPModule):
         local = (each.to_local() if isinstance(each, DTensor) else each for each in model.parameters())
         return sum(each.numel() for each in local)
@@ -114,7 +114,7 @@ def _share(parameter: Any) -> int:
 
 @contextmanager
 def unreduced(module: nn.Module) -> Iterator[None]:
-    """Gradients of a micro-batch are added up unreduced; parameters are gathered as ever."""
+    """Add up gradients of a micro-batch unreduced; parameters are gathered as ever."""
     assert isinstance(module, FSDPModule)
     module.set_requires_gradient_sync(False)
     try:

@@ -41,7 +41,7 @@ class KeptThreads(nn.DataParallel[nn.Module]):
         self.threads = [ThreadPoolExecutor(1, f"replica-{index}") for index in range(len(self.device_ids))]
 
     def parallel_apply(self, replicas: Sequence[Any], inputs: Sequence[Any], kwargs: Any) -> list[Any]:
-        """Outputs in the order of the devices; a replica's error is raised when all have ended."""
+        """Return outputs in the order of the devices; a replica's error is raised when all have ended."""
         grad = torch.is_grad_enabled()
         narrow, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
 
@@ -135,12 +135,12 @@ class RankStrategy:
 
 
 def single(model: nn.Module, device: torch.device, workload: TorchTraining) -> WrappedModel:
-    """One worker without any wrapper."""
+    """Return one worker's model without any wrapper."""
     return WrappedModel(model, None, make_optimizer(model.parameters(), workload.optimizer))
 
 
 def ddp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
-    """DistributedDataParallel: replicas, with gradients all-reduced in buckets during the backward pass."""
+    """Wrap in DistributedDataParallel: replicas, gradients all-reduced in buckets during the backward pass."""
     options, workers = workload.options, dist.get_world_size()
     wrapped = _replicate(model, device, workload)
     sent = None if options.comm_hook is CommHook.none else extra("comm-hook")(wrapped, options)
@@ -158,7 +158,7 @@ def ddp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> Wrap
 
 
 def zero1(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
-    """DDP with the optimizer's state shared out: every rank updates its parameters and broadcasts them.
+    """Wrap in DDP with the optimizer's state shared out: every rank updates its parameters and broadcasts them.
 
     S. Rajbhandari et al., "ZeRO", arXiv:1910.02054, stage 1, as torch's ZeroRedundancyOptimizer has it.
     """
@@ -178,7 +178,10 @@ def zero1(model: nn.Module, device: torch.device, workload: TorchWorkload) -> Wr
 
 
 def fsdp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
-    """FSDP2: every rank holds a share of parameters, gradients and optimizer state; HSDP with ``options.shard``."""
+    """Shard with FSDP2: every rank holds a share of parameters, gradients and optimizer state.
+
+    HSDP with ``options.shard``.
+    """
     workers, options = dist.get_world_size(), workload.options
     if options.shard and workers % options.shard:
         raise WorkloadError(f"workload.options.shard: {options.shard} does not divide the {workers} workers")
@@ -205,7 +208,7 @@ def fsdp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> Wra
 
 
 def dp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
-    """DataParallel: this process drives every GPU that it sees, and copies the model to each in every step."""
+    """Wrap in DataParallel: this process drives every GPU it sees, and copies the model to each in every step."""
     kept, searches = workload.options.keep_threads, workload.options.cudnn_benchmark
     if not kept and searches is None:
         # cuDNN's search is remembered by thread, and would be made in every step: 1,256 ms of ResNet-50 on two H200s.
@@ -223,7 +226,7 @@ def dp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> Wrapp
 
 
 def count_elements(model: nn.Module) -> int:
-    """Elements of all parameters that are trained."""
+    """Count the elements of all parameters that are trained."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
@@ -275,6 +278,6 @@ STRATEGIES: Registry[RankStrategy] = Registry(
 
 
 def state_tensors(wrapped: WrappedModel) -> list[Tensor]:
-    """Everything a step changes: parameters, buffers, and the optimizer's tensors."""
+    """List everything a step changes: parameters, buffers, and the optimizer's tensors."""
     state = [value for each in wrapped.optimizer.state.values() for value in each.values() if isinstance(value, Tensor)]
     return [*wrapped.module.parameters(), *wrapped.module.buffers(), *state]

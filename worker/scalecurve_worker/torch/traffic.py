@@ -14,18 +14,18 @@ FP32 = 4
 
 
 def all_reduced(elements: int, workers: int, element_bytes: int = FP32, how: str = "by size: all-reduce") -> Traffic:
-    """Every gradient all-reduced once, in ``element_bytes`` each."""
+    """Compute the traffic of every gradient all-reduced once, in ``element_bytes`` each."""
     payload = elements * element_bytes
     return _traffic(payload, 2 * (workers - 1) / workers * payload, elements, how)
 
 
 def all_gathered(payload: float, elements: int, workers: int, how: str) -> Traffic:
-    """Every worker's compressed gradients sent to all others; ``payload`` is one worker's bytes a step."""
+    """Compute the traffic of each worker's compressed gradients sent to all others; ``payload`` is its bytes a step."""
     return _traffic(payload, (workers - 1) * payload, elements, how)
 
 
 def zero1(elements: int, workers: int) -> Traffic:
-    """Gradients all-reduced, then every worker's share of the parameters broadcast to all others."""
+    """Compute the traffic of gradients all-reduced, then each worker's share of the parameters broadcast to others."""
     size = elements * FP32
     # A pipelined broadcast of S bytes passes S bytes through every worker but the last.
     wire = 2 * (workers - 1) / workers * size + (workers - 1) / workers * size
@@ -33,7 +33,9 @@ def zero1(elements: int, workers: int) -> Traffic:
 
 
 def fsdp(gathered: list[tuple[int, int]], elements: int, mesh: Sequence[int], parameter_bytes: int) -> Traffic:
-    """All-gathers of parameters and reduce-scatter of fp32 gradients; between replicas, all-reduce of each shard's.
+    """Compute the traffic of all-gathers of parameters and reduce-scatter of fp32 gradients.
+
+    Between replicas, each shard's gradients are all-reduced.
 
     ``gathered`` has, for every group of parameters, its elements and how often a step gathers them; ``mesh`` the
     workers that share one copy of the model, and before it, with HSDP, the number of copies.
@@ -49,12 +51,12 @@ def fsdp(gathered: list[tuple[int, int]], elements: int, mesh: Sequence[int], pa
 
 
 def with_buffers(sent: Traffic, size: int, workers: int) -> Traffic:
-    """And rank 0's buffers, ``size`` bytes, broadcast before every forward pass (pipelined, as in :func:`zero1`)."""
+    """Add rank 0's buffers, ``size`` bytes, broadcast before every forward pass (pipelined, as in :func:`zero1`)."""
     return _more(sent, size, (workers - 1) / workers * size, "broadcast of buffers")
 
 
 def with_synchronized_norms(sent: Traffic, channels: Sequence[int], workers: int) -> Traffic:
-    """And what synchronized batch norms exchange, each of so many channels.
+    """Add what synchronized batch norms exchange, each of so many channels.
 
     As torch has it: mean, inverse deviation and count all-gathered in the forward pass, two sums all-reduced in the
     backward pass, all of them in fp32.
@@ -66,7 +68,7 @@ def with_synchronized_norms(sent: Traffic, channels: Sequence[int], workers: int
 
 
 def observed(sizes: Mapping[str, float], elements: int, workers: int) -> Traffic:
-    """What was seen in a step: bytes that were handed to each collective, by its name, as ``nccl:all_reduce``."""
+    """Sum what was seen in a step: bytes handed to each collective, by its name, as ``nccl:all_reduce``."""
     wire = sum(size * _sent(kind, workers) for kind, size in sizes.items())
     return _traffic(sum(sizes.values()), wire, elements, "observed as torch calls them")
 

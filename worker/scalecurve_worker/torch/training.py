@@ -45,7 +45,7 @@ class Trainer:
         self._loss = loss
 
     def update(self, batches: list[Batch], communicate: bool = True) -> Tensor:
-        """One step over micro-batches of equal size; their mean loss, a scalar on the device.
+        """Take one step over micro-batches of equal size; return their mean loss, a scalar on the device.
 
         Gradients are reduced with the last micro-batch, or never where ``communicate`` is False. While DDP learns its
         static graph they are reduced with every one, which comes to the same sum: no_sync there is an internal error
@@ -82,7 +82,7 @@ class Trainer:
         self._sections = _UNTIMED
 
     def autocast(self) -> AbstractContextManager[None]:
-        """The context of a forward pass and its loss."""
+        """Return the context of a forward pass and its loss."""
         return autocast(self._precision, self._device)
 
     def _accumulate(self, batch: Batch, parts: int) -> Tensor:

@@ -18,7 +18,7 @@ from scalecurve_worker.training.state_files import SAFETENSORS, StateError, read
 
 
 def head_entries(model: ModelEntry, input_shape: tuple[int, ...], classes: int) -> frozenset[str]:
-    """Names of the head's parameters: those whose shape follows the class count (of a VGG the last layer alone)."""
+    """Name the head's parameters: those whose shape follows the class count (of a VGG the last layer alone)."""
     if model.kind == "tokens":
         raise models.ModelError(f"{model.name}: workload.transfer supports image models only")
     with torch.device("meta"):
@@ -49,7 +49,10 @@ def freeze(model: nn.Module, head: Collection[str]) -> None:
 
 
 def train_mode(model: nn.Module) -> nn.Module:
-    """Training mode, but for layers whose parameters are frozen: batch norm there keeps its statistics as they are."""
+    """Set training mode, but for layers whose parameters are frozen.
+
+    Batch norm there keeps its statistics as they are.
+    """
     model.train()
     for layer in model.modules():
         if is_frozen(layer):
@@ -58,13 +61,13 @@ def train_mode(model: nn.Module) -> nn.Module:
 
 
 def is_frozen(layer: nn.Module) -> bool:
-    """Whether a layer has parameters of its own and none of them is trained."""
+    """Tell whether a layer has parameters of its own and none of them is trained."""
     parameters = list(layer.parameters(recurse=False))
     return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
 
 
 def frozen_checksum(model: nn.Module) -> list[str]:
-    """Digest of names, shapes and bits of what is frozen, buffers included; none where nothing is."""
+    """Compute the digest of names, shapes and bits of what is frozen, buffers included; none where nothing is."""
     digest = hashlib.blake2b(digest_size=16)
     frozen = sorted((prefix, layer) for prefix, layer in model.named_modules() if is_frozen(layer))
     for prefix, layer in frozen:

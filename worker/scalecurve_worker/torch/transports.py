@@ -28,7 +28,7 @@ Ends = tuple[str, str]
 
 
 def connections(store_port: int | None) -> list[Ends]:
-    """Established TCP connections of this process, without those to the ranks' key-value store."""
+    """List the established TCP connections of this process, without those to the ranks' key-value store."""
     own = set()
     for link in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
@@ -45,7 +45,7 @@ def connections(store_port: int | None) -> list[Ends]:
 
 
 def of_gloo(rank: int, by_rank: Sequence[Iterable[Ends]]) -> Transport | None:
-    """A rank's connections that another rank has the other end of; None where there is none."""
+    """Describe a rank's connections that another rank has the other end of; None where there is none."""
     owners = {local: owner for owner, pairs in enumerate(by_rank) for local, _ in pairs}
     between = [(local, owners[remote]) for local, remote in by_rank[rank] if owners.get(remote, rank) != rank]
     if not between:
@@ -61,7 +61,7 @@ def of_gloo(rank: int, by_rank: Sequence[Iterable[Ends]]) -> Transport | None:
 
 
 def interfaces() -> dict[str, str]:
-    """Names of this machine's network interfaces by their IPv4 address."""
+    """Map IPv4 addresses to the names of this machine's network interfaces."""
     names = {"127.0.0.1": "lo"}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, name in socket.if_nameindex():
@@ -89,7 +89,7 @@ _VERBS = Path("/dev/infiniband")
 
 
 def place_of(device: str) -> dict[str, Any]:
-    """What the other ranks need to know of this one's place, as JSON.
+    """Return what the other ranks need to know of this one's place, as JSON.
 
     Two containers of a host have shared memory of their own, and so another device number of it.
     """
@@ -102,7 +102,7 @@ def place_of(device: str) -> dict[str, Any]:
 
 
 def fastest_between(here: dict[str, Any], there: dict[str, Any]) -> str | None:
-    """As NCCL names it; None where only the network of the host is left, or nothing is known.
+    """Name the fastest transport as NCCL does; None where only the host's network is left, or nothing is known.
 
     P2P stands for NVLink alone: over PCIe NCCL weighs P2P against shared memory by the distance, and often rightly.
     """
@@ -121,7 +121,7 @@ def _usable_adapters() -> bool:
 
 
 def adapters() -> list[str]:
-    """Every RDMA adapter of the machine, ``mlx5_0`` or ``rdmap0s6 (EFA)``, also those that this container lacks."""
+    """List every RDMA adapter of the machine, ``mlx5_0`` or ``rdmap0s6 (EFA)``, also those this container lacks."""
     drivers = {path.name: _driver(path) for path in sorted(_ADAPTERS.glob("*"))}
     return [f"{name} (EFA)" if driver == "efa" else name for name, driver in drivers.items()]
 
@@ -138,7 +138,9 @@ def _text(path: Path) -> str | None:
 
 
 def transport_of(communicator: Communicator, device: str, backend: str | None) -> Transport | None:
-    """By the library's own word, or by this process's sockets; None of one process, and where neither tells.
+    """Determine the transport by the library's own word, or by this process's sockets.
+
+    None of one process, and where neither tells.
 
     ``device`` is the GPU's UUID.
     """

@@ -41,19 +41,19 @@ class Learner(Protocol):
     """Updates of an epoch."""
 
     def batches(self, epoch: int) -> Iterable[Any]:
-        """What each update of an epoch takes."""
+        """Return what each update of an epoch takes."""
 
     def update(self, batch: Any) -> Any:
-        """One update; its loss, a scalar on the device."""
+        """Perform one update; return its loss, a scalar on the device."""
 
     def set_rate(self, rate: float) -> None:
-        """The learning rate from the next update on."""
+        """Set the learning rate from the next update on."""
 
     def evaluate(self, train_loss: float, seconds: float) -> EpochResult:
-        """This rank's result of the epoch that has just been trained. Collective."""
+        """Return this rank's result of the epoch that has just been trained. Collective."""
 
     def noise_scale(self, epoch: int) -> NoiseScaleRow | None:
-        """The gradient noise scale of the epoch, where it is measured. Collective."""
+        """Return the gradient noise scale of the epoch, where it is measured. Collective."""
 
 
 def train_epochs(
@@ -114,7 +114,7 @@ def with_test(bench: Bench, items: int, result: EpochResult) -> None:
 
 
 def evaluation_of(epoch: int, steps: int, wall_s: float, results: list[EpochResult]) -> Evaluation | None:
-    """One row from the results of all ranks; None where a loss is not finite."""
+    """Combine the results of all ranks into one row; None where a loss is not finite."""
     counted = sum(each.counted for each in results)
     train_counted = sum(each.train_counted for each in results)
     train_loss = sum(each.train_loss for each in results) / len(results)

@@ -18,7 +18,7 @@ _CLASSIFIER = re.compile(r"classifier\.(\d+)\.(.+)")
 
 
 def of_torchvision(entries: Mapping[str, T]) -> dict[str, T]:
-    """A state dict with torchvision's names for ResNet-18 to -152, VGG or AlexNet renamed; any other as it is.
+    """Rename a state dict with torchvision's names for ResNet-18 to -152, VGG or AlexNet; keep any other as it is.
 
     Stages are numbered through here and by group there: ``layer2.0.conv3.weight`` of ResNet-50 is
     ``stages.3.body.2.0.weight``. The linear layers of VGG and AlexNet come two places later in the head, behind the
@@ -85,12 +85,15 @@ def take_over(
 
 
 def missing(path: Path) -> WorkloadError:
-    """A relative path is looked for in the folder that the program was started in, as ``data.path`` is."""
+    """Return the error of a missing file.
+
+    A relative path is looked for in the folder that the program was started in, as ``data.path`` is.
+    """
     return WorkloadError(f"{FIELD}: {path}: no such file (looked for from {Path.cwd()})")
 
 
 def open_folder(path: str) -> Path:
-    """The folder for checkpoints, made where it is absent; a relative one is in the folder the program started in."""
+    """Open the folder for checkpoints, made if absent; a relative one is in the folder the program started in."""
     folder = Path(path).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from scalecurve_api.programs.optimizer import Decay, Optimizer
 
 
 def rate_at(optimizer: Optimizer, epoch: float, epochs: int, workers: int) -> float:
-    """The rate at ``epoch``, a real number from 0 to ``epochs``.
+    """Return the rate at ``epoch``, a real number from 0 to ``epochs``.
 
     Linear scaling and gradual warm-up are P. Goyal et al., "Accurate, large minibatch SGD", arXiv:1706.02677, sections
     2.1 and 2.2: the rate rises from ``learning_rate`` to ``workers`` times that; without scaling it rises from zero.
@@ -27,11 +27,11 @@ def rate_at(optimizer: Optimizer, epoch: float, epochs: int, workers: int) -> fl
 
 
 def changes(optimizer: Optimizer) -> bool:
-    """Whether the rate is not the same in every step."""
+    """Tell whether the rate is not the same in every step."""
     return optimizer.decay is not Decay.constant or optimizer.warmup_epochs > 0
 
 
 def while_timed(optimizer: Optimizer, workers: int) -> Optimizer:
-    """The rule with the rate of timed steps: the scaled one, without warm-up and decay."""
+    """Return the rule with the rate of timed steps: the scaled one, without warm-up and decay."""
     rate = optimizer.learning_rate * (workers if optimizer.scale_with_workers else 1)
     return optimizer.model_copy(update={"learning_rate": rate})

@@ -15,7 +15,7 @@ from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
 def estimate(
     epoch: int, small_batch: int, large_batch: int, small: Sequence[float], large: Sequence[float]
 ) -> NoiseScaleRow | None:
-    """The row of one epoch; None where no step has two finite norms.
+    """Estimate the row of one epoch; None where no step has two finite norms.
 
     ``small`` and ``large`` are squared norms of the gradient, one of each a step: of the mean over ``small_batch``
     samples (itself averaged over the parts of the large batch), and of that over the ``large_batch`` that they make up.
@@ -49,7 +49,7 @@ def estimate(
 
 
 def ratio_interval(over: Sequence[float], under: Sequence[float]) -> tuple[float, float] | None:
-    """Fieller's 95 % interval of mean(over) / mean(under) of pairs; None where unbounded or under is not positive."""
+    """Compute Fieller's 95 % interval of mean(over) / mean(under); None if unbounded or under is not positive."""
     from scipy.special import stdtrit
 
     count = len(over)

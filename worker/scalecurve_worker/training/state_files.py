@@ -38,7 +38,7 @@ class StateError(ValueError):
 
 
 def read_state(file: Path) -> State:
-    """Names and arrays of a file; bf16 comes as fp32.
+    """Read the names and arrays of a file; bf16 comes as fp32.
 
     Raises:
         OSError: the file cannot be read.

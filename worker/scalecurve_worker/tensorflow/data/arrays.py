@@ -35,7 +35,7 @@ class ArrayEpochs(Epochs):
 
 
 def batches_of(arrays: ImageArrays, shape: tuple[int, ...]) -> Callable[[Items], Batch]:
-    """Items -> the batch of them, as they are."""
+    """Return a function from items to their batch, unchanged."""
     gather, finish = _stages(arrays, shape)
 
     def batch_of(items: Any) -> Batch:

@@ -30,7 +30,7 @@ class Augmenter:
         )
 
     def copies(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """``instances`` times all items, one after another."""
+        """Repeat all items ``instances`` times, one after another."""
         return np.tile(items, self._augment.instances)
 
     def begin(self, epoch: int) -> None:
@@ -39,7 +39,7 @@ class Augmenter:
             self._warps = epoch, Warps(self._augment, self._items, self._seed, epoch)
 
     def move(self, images: Any, replica: int, epoch: int, step: int) -> Any:
-        """Images (batch, h, w, c), cropped from a padded image and mirrored."""
+        """Crop images (batch, h, w, c) from a padded image and mirror them."""
         pad = self._augment.pad
         if not (pad or self._augment.mirror):
             return images
@@ -53,13 +53,13 @@ class Augmenter:
         return self._move(images, rows, columns, pad)
 
     def warp(self, images: Any, items: NDArray[np.int64]) -> Any:
-        """Images of the items of an epoch that has begun, or of ``instances`` times all of them."""
+        """Warp images of the items of an epoch that has begun, or of ``instances`` times all of them."""
         if self._warps is None:
             return images
         return self._warp(images, self._warps[1].matrices(items, int(images.shape[1]), int(images.shape[2])))
 
     def cut(self, x: Any, replica: int, epoch: int, step: int) -> Any:
-        """Inputs with a square blotted out."""
+        """Set a square of each input to zero."""
         side = self._augment.cutout
         if not side:
             return x
@@ -92,7 +92,7 @@ def warp(images: Any, matrices: Any) -> Any:
 
 
 def cut_out(x: Any, tops: Any, lefts: Any, side: int) -> Any:
-    """Zero a square of ``side`` pixels in each of (batch, h, w, c); what lies beyond the edge is lost.
+    """Set a square of ``side`` pixels in each of (batch, h, w, c) to 0; what lies beyond the edge is lost.
 
     Zero is the mean of normalised images.
     """

@@ -57,13 +57,13 @@ class ThreadedDecoder:
         return [self._threads.submit(self._decoder.pixels, item, epoch) for item in items]
 
     def pixels(self, begun: Sequence[Future[Pixels]]) -> Any:
-        """Bytes (instances x batch, h, w, c), the whole batch once after another, on the device."""
+        """Return bytes (instances x batch, h, w, c), the whole batch once after another, on the device."""
         decoded = np.stack([each.result() for each in begun], axis=1)
         return tf.constant(decoded.reshape(-1, *decoded.shape[2:]))
 
 
 def middles(images: ImageList, shape: tuple[int, ...]) -> Callable[[Items], Batch]:
-    """Items -> the batch of them, the middle of each image."""
+    """Return a function from items to their batch, the middle of each image."""
     decoder = ThreadedDecoder(TrainingDecoder(images, shape, Augmentation.none, seed=0))
 
     def batch_of(items: Items) -> Batch:
@@ -73,7 +73,7 @@ def middles(images: ImageList, shape: tuple[int, ...]) -> Callable[[Items], Batc
 
 
 def normalised(pixels: Any) -> Any:
-    """Bytes, or what they were warped to, to the mean and deviation of ImageNet, on the device."""
+    """Normalize bytes, or what they were warped to, by the mean and deviation of ImageNet, on the device."""
     channels = pixels.shape[-1]
     mean, deviation = (255 * np.array(each[channels], np.float32) for each in (MEAN, DEVIATION))
     return (tf.cast(pixels, tf.float32) - mean) / deviation

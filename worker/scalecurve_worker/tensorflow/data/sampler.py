@@ -33,7 +33,7 @@ class ReplicaShard:
 
 
 def per_replica(strategy: Any, make: Callable[[int], Batch]) -> Batch:
-    """Inputs and labels that ``make`` gives for each replica of this process, on the replica's device."""
+    """Return the inputs and labels that ``make`` gives for each replica of this process, on the replica's device."""
     devices = strategy.extended.worker_devices
     made: dict[int, Batch] = {}
 
@@ -95,6 +95,6 @@ class Epochs(ABC):
 
 
 def in_order(items: int, batch: int, made: Callable[[Items], Batch]) -> Iterator[Batch]:
-    """Every item once, as ``made`` gives it: the last batch is what is left."""
+    """Yield every item once, in batches that ``made`` gives: the last batch is what is left."""
     for first in range(0, items, batch):
         yield made(np.arange(first, min(first + batch, items)))

@@ -18,7 +18,7 @@ def spec(name: str) -> ModelEntry:
 
 
 def build(name: str, *, classes: int | None = None, input_shape: Sequence[int] | None = None) -> Any:
-    """A Keras model that maps (batch, height, width, channels) to logits (batch, classes).
+    """Build a Keras model that maps (batch, height, width, channels) to logits (batch, classes).
 
     ``input_shape`` is (channels, height, width). Parameters are drawn from Keras's global seed.
     """
@@ -38,7 +38,7 @@ def build(name: str, *, classes: int | None = None, input_shape: Sequence[int] |
 
 
 def step_flops(model: Any) -> int:
-    """FLOPs of a training step for one item from the layers' shapes, with the conventions of the torch program.
+    """Count a training step's FLOPs for one item from the layers' shapes, by the conventions of the torch program.
 
     One multiply-add is two FLOPs. Convolutions and matrix products are counted, forward and backward: the backward pass
     takes as many as the forward one for the weights of a layer that is trained, and as many for its input where a layer

@@ -8,7 +8,7 @@ from scalecurve_worker.training.inception import DEVIATION, DROPOUT, EPSILON, TO
 
 
 def inception_v3(inputs: Any, classes: int) -> Any:
-    """Inception-v3 -> logits (batch, classes)."""
+    """Build Inception-v3 -> logits (batch, classes)."""
     x = _laid(inputs, "to_17", TO_17)
     x = _laid(x, "to_8", TO_8)
     return head(x, classes, truncated_gaussian(DEVIATION), DROPOUT)

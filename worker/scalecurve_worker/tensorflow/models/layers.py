@@ -20,12 +20,12 @@ Sides = int | tuple[int, int]
 
 
 def he_normal() -> Any:
-    """N(0, 2/fan_out), K. He et al., arXiv:1502.01852."""
+    """Return the initializer N(0, 2/fan_out), K. He et al., arXiv:1502.01852."""
     return keras.initializers.VarianceScaling(2.0, mode="fan_out", distribution="untruncated_normal")
 
 
 def gaussian(deviation: float) -> Any:
-    """N(0, deviation²)."""
+    """Return the initializer N(0, deviation²)."""
     return keras.initializers.RandomNormal(stddev=deviation)
 
 
@@ -91,7 +91,7 @@ class AdaptiveMean(keras.layers.Layer):  # type: ignore[misc]  # Keras has no ty
 
 
 def parts(size: int, count: int) -> NDArray[np.float32]:
-    """Weights (count, size): row i is the mean of elements floor(i·size/count) up to ceil((i+1)·size/count)."""
+    """Return weights (count, size): row i averages elements floor(i·size/count) up to ceil((i+1)·size/count)."""
     weights = np.zeros((count, size), np.float32)
     for part in range(count):
         begin, end = floor(part * size / count), ceil((part + 1) * size / count)
@@ -100,14 +100,14 @@ def parts(size: int, count: int) -> NDArray[np.float32]:
 
 
 def truncated_gaussian(deviation: float) -> Any:
-    """N(0, deviation²), cut at two deviations."""
+    """Return the initializer N(0, deviation²), cut at two deviations."""
     return keras.initializers.TruncatedNormal(stddev=deviation)
 
 
 def convolution(
     x: Any, name: str, width: int, kernel: Sides, *, stride: int = 1, padding: Sides = 0, **more: Any
 ) -> Any:
-    """A convolution, with as much padding on every side: TensorFlow's own "same" pads unevenly when it strides."""
+    """Apply a convolution, padded alike on every side: TensorFlow's own "same" pads unevenly when it strides."""
     sides, around = (tuple(value) if isinstance(value, tuple) else (value, value) for value in (kernel, padding))
     same = stride == 1 and around == tuple(side // 2 for side in sides)
     if any(around) and not same:
@@ -130,26 +130,26 @@ def conv_norm(
     eps: float = EPSILON,
     **more: Any,
 ) -> Any:
-    """A convolution without bias, batch normalisation, and a ReLU unless ``relu`` is false."""
+    """Apply a convolution without bias, batch normalization, and a ReLU unless ``relu`` is false."""
     x = convolution(x, f"{name}.0", width, kernel, stride=stride, padding=padding, use_bias=False, **more)
     x = BatchNormLayer(eps, name=f"{name}.1")(x)
     return keras.layers.ReLU(name=f"{name}.2")(x) if relu else x
 
 
 def max_pool(x: Any, name: str, kernel: int, stride: int, padding: int = 0) -> Any:
-    """The largest of each part. Padding is zeros: the same as none after a ReLU."""
+    """Take the largest of each part. Padding is zeros: the same as none after a ReLU."""
     if padding:
         x = keras.layers.ZeroPadding2D(padding, name=f"{name}.padding")(x)
     return keras.layers.MaxPooling2D(kernel, strides=stride, name=name)(x)
 
 
 def linear(x: Any, name: str, width: int, initial: Any) -> Any:
-    """A linear layer; its bias is zero at first."""
+    """Apply a linear layer; its bias is zero at first."""
     return keras.layers.Dense(width, kernel_initializer=initial, name=name)(x)
 
 
 def head(x: Any, classes: int, initial: Any, dropout: float = 0.0) -> Any:
-    """Mean over the image, dropout if any, and the linear layer that gives the logits, in fp32."""
+    """Apply the mean over the image, dropout if any, and the linear layer that gives the logits, in fp32."""
     x = keras.layers.GlobalAveragePooling2D(name="head.0")(x)
     if dropout:
         x = keras.layers.Dropout(dropout, name="head.2")(x)

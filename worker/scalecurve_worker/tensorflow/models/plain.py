@@ -25,7 +25,7 @@ DROPOUT = 0.5
 
 
 def alexnet(inputs: Any, classes: int) -> Any:
-    """AlexNet in its one-column form -> logits (batch, classes)."""
+    """Build AlexNet in its one-column form -> logits (batch, classes)."""
     x, names = inputs, (f"features.{index}" for index in count())
     for layer, (width, kernel, stride, padding, pool) in enumerate(ALEXNET):
         bias = "ones" if layer in _BIAS_OF_ONE else "zeros"
@@ -43,7 +43,7 @@ def alexnet(inputs: Any, classes: int) -> Any:
 
 
 def vgg(inputs: Any, depth: int, classes: int) -> Any:
-    """VGG-16 or -19 without batch norm -> logits (batch, classes)."""
+    """Build VGG-16 or -19 without batch norm -> logits (batch, classes)."""
     x, names = inputs, (f"features.{index}" for index in count())
     for group in VGG_GROUPS[depth]:
         for width in group:
@@ -58,7 +58,7 @@ def vgg(inputs: Any, depth: int, classes: int) -> Any:
 
 
 def mlp(inputs: Any, classes: int) -> Any:
-    """A multilayer perceptron with two hidden layers of 512 over the flattened sample -> logits (batch, classes)."""
+    """Build a multilayer perceptron, two hidden layers of 512 over the flattened sample -> logits (batch, classes)."""
     fan_in = keras.initializers.VarianceScaling(2.0, mode="fan_in", distribution="untruncated_normal")
     x = keras.layers.Flatten(name="layers.0")(inputs)
     for index in (1, 3):

@@ -16,14 +16,14 @@ Block = Callable[[Any, str, int, int], Any]
 
 
 def basic_block(x: Any, name: str, width: int, stride: int) -> Any:
-    """Two 3x3 convolutions; gives ``width`` channels."""
+    """Apply two 3x3 convolutions, giving ``width`` channels."""
     y = conv_norm(x, f"{name}.body.0", width, 3, stride=stride, padding=1)
     y = conv_norm(y, f"{name}.body.1", width, 3, padding=1, relu=False)
     return _join(x, y, name, stride)
 
 
 def bottleneck(x: Any, name: str, width: int, stride: int) -> Any:
-    """1x1, 3x3 (with the stride), 1x1; gives four times ``width`` channels."""
+    """Apply 1x1, 3x3 (with the stride) and 1x1 convolutions, giving four times ``width`` channels."""
     y = conv_norm(x, f"{name}.body.0", width, 1)
     y = conv_norm(y, f"{name}.body.1", width, 3, stride=stride, padding=1)
     y = conv_norm(y, f"{name}.body.2", 4 * width, 1, relu=False)
@@ -42,7 +42,7 @@ def _sum(x: Any, y: Any, name: str) -> Any:
 
 
 def resnet(inputs: Any, depth: int, classes: int) -> Any:
-    """ResNet-18, -34, -50, -101 or -152 -> logits (batch, classes)."""
+    """Build ResNet-18, -34, -50, -101 or -152 -> logits (batch, classes)."""
     block: Block = bottleneck if depth >= 50 else basic_block
     x = conv_norm(inputs, "stem.0", 64, 7, stride=2, padding=3)
     x = max_pool(x, "stem.1", 3, 2, padding=1)
@@ -53,7 +53,7 @@ def resnet(inputs: Any, depth: int, classes: int) -> Any:
 
 
 def cifar_resnet(inputs: Any, depth: int, classes: int) -> Any:
-    """ResNet-20, -32, -44, -56 or -110, with the parameter-free shortcut (option A) -> logits (batch, classes)."""
+    """Build ResNet-20, -32, -44, -56 or -110, with parameter-free shortcuts (option A) -> logits (batch, classes)."""
     x = conv_norm(inputs, "stem", CIFAR_WIDTHS[0], 3, padding=1)
     widths = [width for width in CIFAR_WIDTHS for _ in range((depth - 2) // 6)]
     for index, width in enumerate(widths):

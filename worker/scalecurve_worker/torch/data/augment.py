@@ -20,7 +20,7 @@ def stream_seed(*words: int) -> int:
 
 
 def copies(augment: Augment, items: Tensor) -> Tensor:
-    """``instances`` times the whole batch, one after another: micro-batches then hold each sample as often."""
+    """Repeat the whole batch ``instances`` times, one after another: micro-batches then hold each sample as often."""
     if augment.instances == 1:
         return items
     return items.repeat(augment.instances, *([1] * (items.dim() - 1)))
@@ -42,7 +42,7 @@ class Draws:
         return crop_and_flip(images, self._moves, pad=self.augment.pad, mirror=self.augment.mirror)
 
     def warp(self, images: Tensor, items: Tensor) -> Tensor:
-        """Images of the items with these numbers, which are on the CPU, or of ``instances`` times all of them."""
+        """Warp images of the items with these numbers, which are on the CPU, or of ``instances`` times all of them."""
         if self._warps is None:
             return images
         matrices = self._warps.matrices(items.numpy(), images.shape[2], images.shape[3])
@@ -88,7 +88,7 @@ def warp(images: Tensor, matrices: Tensor) -> Tensor:
 
 
 def cut_out(x: Tensor, side: int, generator: torch.Generator) -> Tensor:
-    """Zero a square of ``side`` pixels in each of (batch, c, h, w); a new tensor.
+    """Set a square of ``side`` pixels in each of (batch, c, h, w) to 0; return a new tensor.
 
     Its centre is any pixel, all alike, and what lies beyond the edge is lost, as section 3.2 of DeVries and Taylor
     found to matter; a square of even side has its centre right and below of the middle. Zero is the mean of

@@ -16,7 +16,7 @@ LARGEST = 32  # pixels of a side, so that all of them stay small beside the rest
 
 
 def dataset_facts(training: Loader, validation: Loader, shown: Pictures | None = None) -> DatasetFacts:
-    """Counts of both splits, and the first training images of the classes to show, by default of the first eight."""
+    """Count both splits and take the first training images of the classes to show, by default of the first eight."""
     facts = DatasetFacts(train=training.spec.items, val=validation.spec.items, labels=training.label_facts)
     labels = training.labels_of_all
     if labels is None:

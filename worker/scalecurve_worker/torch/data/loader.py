@@ -82,7 +82,7 @@ class DataShard:
 
 
 def steps_per_epoch(items: int, *, batch: int, split: FolderSplit, shard: DataShard) -> int:
-    """Batches of one worker: full ones alone in training, all that is there otherwise."""
+    """Count the batches of one worker: full ones alone in training, all that is there otherwise."""
     if split != "train":
         items_here = len(range(shard.rank, items, shard.world))
         return -(-items_here // batch)
@@ -93,7 +93,7 @@ def steps_per_epoch(items: int, *, batch: int, split: FolderSplit, shard: DataSh
 
 
 def epoch_order(spec: DataSpec, shard: DataShard, epoch: int) -> Tensor:
-    """Item numbers of one worker in one epoch, int64, on the CPU.
+    """Return the item numbers of one worker in one epoch, int64, on the CPU.
 
     Training: the whole set shuffled by ``seed + epoch``, every ``world``-th from ``rank`` on, the tail that fills
     no batch left out. That is what ``DistributedSampler(drop_last=True)`` gives, and step k consumes the same
@@ -148,7 +148,7 @@ class Loader(ABC):
             self.set_epoch(self.epoch + 1)
 
     def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Items of the split as they are stored and as a step gets them, both (items, c, h, w) from 0 to 1.
+        """Return items of the split as they are stored and as a step gets them, both (items, c, h, w) from 0 to 1.
 
         Only where there are ``labels_of_all``.
         """

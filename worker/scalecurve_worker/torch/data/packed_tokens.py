@@ -20,7 +20,7 @@ from scalecurve_worker.training.data.token_files import Tokens
 
 
 def sequences_of(files: Sequence[Tokens], length: int) -> list[int]:
-    """Sequences of each file: each begins at the last token of the one before, which is that one's last target."""
+    """Count each file's sequences: each begins at the last token of the one before, which is its last target."""
     return [max(0, file.count - 1) // length for file in files]
 
 

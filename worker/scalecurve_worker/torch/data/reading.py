@@ -14,7 +14,7 @@ BATCHES_AHEAD = 2  # of each process
 
 
 def reading_processes(count: int) -> dict[str, Any]:
-    """Options of torch's loader; none of them where the worker itself reads."""
+    """Return the options of torch's loader; none of them where the worker itself reads."""
     if count == 0:
         return {}
     context = torch_multiprocessing.get_context("forkserver")

@@ -158,7 +158,7 @@ class TorchExplainer(Explainer):
         self._trace.end(wall_ns)
 
     def checksum(self) -> str | None:
-        """A digest of the model's parameters as they are now. Collective where ranks hold shares."""
+        """Compute a digest of the model's parameters as they are now. Collective where ranks hold shares."""
         return None if self._model is None else parameter_checksum(self._model)
 
     def explain(self, facts: Facts, communicator: Communicator) -> None:

@@ -75,7 +75,7 @@ class KeptState:
 
 
 def walked(roots: Iterable[Any]) -> Iterator[Any]:
-    """Every tensor, container and object with state that is reached from ``roots``, once.
+    """Yield every tensor, container and object with state that is reached from ``roots``, once.
 
     Of a module, its parameters and buffers alone.
     """
@@ -100,18 +100,18 @@ def walked(roots: Iterable[Any]) -> Iterator[Any]:
 
 
 def beside_optimizers() -> list[Any]:
-    """What else alive a training step may change: schedulers, gradient scalers, and models beside the trained one."""
+    """Find what else alive a step may change: schedulers, gradient scalers, and models beside the trained one."""
     kinds = (LRScheduler, torch.amp.GradScaler, nn.Module)
     return [each for each in gc.get_objects() if issubclass(type(each), kinds)]
 
 
 def has_grad_scaler() -> bool:
-    """Whether the program scales its losses, and so skips an update now and then."""
+    """Tell whether the program scales its losses, and so skips an update now and then."""
     return any(issubclass(type(each), torch.amp.GradScaler) for each in gc.get_objects())
 
 
 def random_generators() -> list[Any]:
-    """The generators that a program draws from without making one: of Python, numpy, torch and its GPUs."""
+    """Return the generators a program draws from without making one: of Python, numpy, torch and its GPUs."""
     numpy = sys.modules.get("numpy.random")
     drawn = [random._inst, torch.default_generator, *torch.cuda.default_generators]
     return drawn if numpy is None else [*drawn, numpy.mtrand._rand]
@@ -125,7 +125,7 @@ class Copies:
         self._before = {id(each): weakref.ref(each) for each in self._like()}
 
     def now(self, state: Iterable[Tensor]) -> list[Tensor]:
-        """Those that are there now; none where they are like a few weights only, or all in ``state``.
+        """Return those that are there now; none where they are like a few weights only, or all in ``state``.
 
         Raises ``NotKeptError`` if they were replaced since: the next ones will be, and where is not known.
         """
@@ -147,7 +147,7 @@ class Copies:
 
 
 def holders(tensors: list[Tensor]) -> list[Any]:
-    """The lists and dictionaries that hold tensors, and the objects that hold these."""
+    """Find the lists and dictionaries that hold tensors, and the objects that hold these."""
     found = [each for each in gc.get_referrers(*tensors) if each is not tensors]
     containers = [each for each in found if isinstance(each, dict | list) and "__builtins__" not in each]
     around = gc.get_referrers(*containers) if containers else []

@@ -48,7 +48,7 @@ _LOSSES = (
 
 
 def watch_program(sections: Sections, model: nn.Module | None, device: torch.device) -> None:
-    """A program of anyone's: passes of its model, losses, backward passes, updates, copies and communication."""
+    """Watch anyone's program: passes of its model, losses, backward passes, updates, copies and communication."""
     if model is not None:
         sections.seen.add("forward")
         before = model.register_forward_pre_hook(lambda *_: sections.enter("forward"))
@@ -67,7 +67,7 @@ def watch_program(sections: Sections, model: nn.Module | None, device: torch.dev
 
 
 def watch_copies(sections: Sections, device: torch.device) -> None:
-    """Copies of tensors to a GPU and back; on a CPU there are none."""
+    """Watch copies of tensors to a GPU and back; on a CPU there are none."""
     if device.type == "cuda":
         sections.seen.add("transfer")
         for name in ("to", "cuda", "cpu"):
@@ -75,7 +75,7 @@ def watch_copies(sections: Sections, device: torch.device) -> None:
 
 
 def watch_communication(sections: Sections) -> None:
-    """Calls of torch.distributed, and waiting for those that were begun before."""
+    """Watch calls of torch.distributed, and waiting for those that were begun before."""
     if not (dist.is_available() and dist.is_initialized()):
         return
     sections.seen.add("communication")

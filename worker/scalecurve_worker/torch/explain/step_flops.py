@@ -55,7 +55,7 @@ class StepCounter:
         self._call: _FirstCall | None = None
 
     def begin(self, model: nn.Module | None) -> None:
-        """The next step is counted; ``model`` is what to run again where the program compiles."""
+        """Begin to count the next step; ``model`` is what to run again where the program compiles."""
         if not compiles():
             self._mode = _Counting()
             self._mode.__enter__()
@@ -63,7 +63,7 @@ class StepCounter:
             self._call = _FirstCall(model)
 
     def end(self) -> StepFlops:
-        """The step's FLOPs.
+        """Return the step's FLOPs.
 
         Raises:
             FlopCountError: nothing could be counted; the message says why.
@@ -79,7 +79,7 @@ class StepCounter:
 
 
 def compiles() -> bool:
-    """Whether torch.compile has compiled anything in this process."""
+    """Tell whether torch.compile has compiled anything in this process."""
     return bool(torch._dynamo.utils.counters["frames"]["total"])
 
 

@@ -27,7 +27,7 @@ ALL_TRACED = 16
 
 
 def least(communicator: Communicator, share: float | None) -> float | None:
-    """The smallest share of all ranks; None where one has none. Collective.
+    """Return the smallest share of all ranks; None where one has none. Collective.
 
     The rank that comes last to a collective waits for none: what it spends is the communication's own.
     """
@@ -36,13 +36,13 @@ def least(communicator: Communicator, share: float | None) -> float | None:
 
 
 def why_unmeasured(communicator: Communicator, problem: str | None) -> str | None:
-    """The first rank's reason why it has no share, as a record states it; None where all have one. Collective."""
+    """Return the first rank's reason for having no share, as a record states it; None if all have one. Collective."""
     problems = communicator.all_gather(problem)
     return next((f"rank {rank}: {each}" for rank, each in enumerate(problems) if each), None)
 
 
 def keeping(shares: list[float | None]) -> set[int]:
-    """The ranks that keep their traces, by their shares of exposed communication: the slowest rank waits least."""
+    """Choose the ranks that keep their traces, by exposed communication: the slowest rank waits least."""
     ranks = range(len(shares))
     if len(shares) <= ALL_TRACED:
         return set(ranks)
@@ -74,12 +74,12 @@ class Trace:
         return self._request is not None
 
     def begin(self, steps: int) -> None:
-        """The next ``steps`` steps are traced."""
+        """Begin to trace the next ``steps`` steps."""
         self._steps = steps
         self._profiler.begin(use_device="cuda" if self._device == "cuda" else None, record_shapes=self.requested)
 
     def end(self, wall_ns: int) -> None:
-        """They have ended, and took so long."""
+        """End the traced steps, which took ``wall_ns`` nanoseconds."""
         if self._request is not None and self._request.keep:
             with tempfile.NamedTemporaryFile(suffix=".json", delete=False) as file:
                 self._file = Path(file.name)

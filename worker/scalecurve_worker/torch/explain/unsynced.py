@@ -53,7 +53,7 @@ class Unsynced:
 
 
 def state_of(model: nn.Module, optimizers: Sequence[Optimizer], copies: Copies | None) -> KeptState:
-    """Everything that a step of the program changes.
+    """Collect everything that a step of the program changes.
 
     Raises:
         NotKeptError: when it cannot be put back, or another model's steps would still communicate.
@@ -76,7 +76,7 @@ def state_of(model: nn.Module, optimizers: Sequence[Optimizer], copies: Copies |
 
 
 def available_memory(proc: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> float:
-    """Bytes of host memory that are free for the asking, in the machine and in the container; 0 where unknown."""
+    """Return the bytes of host memory that are free, in the machine and in the container; 0 where unknown."""
     try:
         lines = dict(line.split(":", 1) for line in proc.read_text().splitlines() if ":" in line)
         free = float(lines["MemAvailable"].split()[0]) * 1024

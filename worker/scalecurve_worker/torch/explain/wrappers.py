@@ -13,12 +13,12 @@ _DEEPSPEED = "deepspeed."
 
 
 def uncompiled(model: Any) -> Any:
-    """The module that ``torch.compile(model)`` wraps, or the model itself."""
+    """Return the module that ``torch.compile(model)`` wraps, or the model itself."""
     return getattr(model, "_orig_mod", model)
 
 
 def enclosing(model: nn.Module) -> nn.Module:
-    """The wrapper around a model that was passed without it, as DDP is often made later; else the model itself.
+    """Find the wrapper around a model that was passed without it, as DDP is often made later; else the model.
 
     Every object of the process is looked at: tens of milliseconds.
     """
@@ -38,7 +38,7 @@ def _wraps(kind: type) -> bool:
 
 
 def wrapper_of(model: Any) -> str | None:
-    """The wrapper's class by name, with the stage of DeepSpeed's ZeRO; None for a bare model."""
+    """Name the wrapper's class, with the stage of DeepSpeed's ZeRO; None for a bare model."""
     model = uncompiled(model)
     kind = type(model)
     if isinstance(model, nn.Module) and any(isinstance(module, FSDPModule) for module in model.modules()):
@@ -52,19 +52,19 @@ def wrapper_of(model: Any) -> str | None:
 
 
 def ddp_of(model: Any) -> DistributedDataParallel | None:
-    """The model as DDP, where that is its outermost wrapper; compiled around it, it is none."""
+    """Return the model as DDP, where that is its outermost wrapper; compiled around it, it is none."""
     return model if isinstance(model, DistributedDataParallel) else None
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Elements of all parameters, whole where ranks hold shares. Collective with FSDP's older class."""
+    """Count the elements of all parameters, whole where ranks hold shares. Collective with FSDP's older class."""
     if FullyShardedDataParallel.fsdp_modules(model):
         return sum(tensor.numel() for _, tensor in full_parameters(model))
     return sum(_elements(parameter) for parameter in model.parameters())
 
 
 def count_trained(model: nn.Module) -> int | None:
-    """Elements of the parameters that require a gradient; None with FSDP's older class, whose flat ones mix both."""
+    """Count elements of parameters that require a gradient; None with FSDP's older class, whose flat ones mix both."""
     if FullyShardedDataParallel.fsdp_modules(model):
         return None
     return sum(_elements(parameter) for parameter in model.parameters() if parameter.requires_grad)
@@ -76,7 +76,7 @@ def _elements(parameter: nn.Parameter) -> int:
 
 
 def full_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Every parameter with its name, whole; one after another, as each is good until the next is asked for.
+    """Yield every parameter with its name, whole, one after another: each is good until the next is asked for.
 
     Collective where ranks hold shares: FSDP's older class gathers a unit at a time, the others each parameter.
     """

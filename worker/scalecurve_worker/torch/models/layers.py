@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 
 def network(**parts: nn.Module) -> nn.Sequential:
-    """Parts that run one after another, by name."""
+    """Build a network of parts that run one after another, by name."""
     return nn.Sequential(OrderedDict(parts))
 
 
 def he_normal(module: nn.Module) -> None:
-    """Convolutions N(0, 2 / fan out) with zero bias: K. He et al., ICCV 2015, arXiv:1502.01852."""
+    """Initialize convolutions N(0, 2 / fan out) with zero bias: K. He et al., ICCV 2015, arXiv:1502.01852."""
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
@@ -23,7 +23,7 @@ def he_normal(module: nn.Module) -> None:
 
 
 def gaussian(module: nn.Module, std: float, *, truncated: bool = False) -> None:
-    """Weights N(0, std²), cut at two deviations where ``truncated``, as in the Inception papers' code; biases zero."""
+    """Draw weights N(0, std²), cut at two deviations if ``truncated``, as the Inception papers' code; zero biases."""
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear | nn.Embedding):
             if truncated:
@@ -44,7 +44,7 @@ def conv_norm(
     relu: bool = True,
     eps: float = 1e-5,
 ) -> nn.Sequential:
-    """A convolution without bias, batch normalization, and a ReLU unless ``relu`` is false."""
+    """Build a convolution without bias, batch normalization, and a ReLU unless ``relu`` is false."""
     return nn.Sequential(
         nn.Conv2d(channels_in, channels_out, kernel, stride=stride, padding=padding, bias=False),
         nn.BatchNorm2d(channels_out, eps=eps),
@@ -64,7 +64,7 @@ class Branches(nn.Module):
 
 
 def classifier_head(features: int, classes: int, dropout: float = 0.0) -> nn.Sequential:
-    """Global average pooling, dropout if any, and the linear layer that gives the logits."""
+    """Build global average pooling, dropout if any, and the linear layer that gives the logits."""
     drop = [nn.Dropout(dropout)] if dropout > 0 else []
     return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(1), *drop, nn.Linear(features, classes))
 
@@ -77,7 +77,9 @@ class AuxiliaryLogits(NamedTuple):
 
 
 def cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
-    """Mean cross entropy, in fp32: logits (batch, classes) or (batch, length, classes), target without the last axis.
+    """Compute mean cross entropy, in fp32.
+
+    Logits are (batch, classes) or (batch, length, classes), target without the last axis.
 
     ``smoothing`` is the share of each target spread over all classes alike: C. Szegedy et al., CVPR 2016,
     arXiv:1512.00567, section 7.
@@ -88,7 +90,7 @@ def cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> 
 def training_loss(
     output: Tensor | AuxiliaryLogits, target: Tensor, *, auxiliary_weight: float = 0.3, smoothing: float = 0.0
 ) -> Tensor:
-    """Cross entropy of the logits against smoothed labels, plus the weighted one of each auxiliary classifier, if any.
+    """Add to the logits' cross entropy, labels smoothed, the weighted one of each auxiliary classifier, if any.
 
     0.3 is the weight of section 5 of C. Szegedy et al., "Going deeper with convolutions", CVPR 2015; a model's own
     weight is ``ModelEntry.auxiliary_weight``.

@@ -21,7 +21,7 @@ def _rectified(layer: nn.Module, dropout: float = 0.0) -> list[nn.Module]:
 
 
 def alexnet(*, channels: int, classes: int, dropout: float = 0.5) -> nn.Sequential:
-    """AlexNet in its one-column form (A. Krizhevsky, arXiv:1404.5997), as torchvision builds it; no LRN.
+    """Build AlexNet in its one-column form (A. Krizhevsky, arXiv:1404.5997), as torchvision builds it; no LRN.
 
     N(0, 0.01²); bias 1 in the second, fourth and fifth convolution and the hidden linear layers, else 0: section 5 of
     A. Krizhevsky et al., "ImageNet classification with deep CNNs", NIPS 2012.
@@ -53,7 +53,7 @@ def alexnet(*, channels: int, classes: int, dropout: float = 0.5) -> nn.Sequenti
 
 
 def vgg(depth: int, *, channels: int, classes: int, batch_norm: bool = False, dropout: float = 0.5) -> nn.Sequential:
-    """VGG-16 or -19: K. Simonyan and A. Zisserman, arXiv:1409.1556; ``batch_norm`` is the later variant.
+    """Build VGG-16 or -19: K. Simonyan and A. Zisserman, arXiv:1409.1556; ``batch_norm`` is the later variant.
 
     He's rule, which trains the deep columns from scratch; linear layers N(0, 0.01²) as the paper's.
     """
@@ -80,7 +80,7 @@ def vgg(depth: int, *, channels: int, classes: int, batch_norm: bool = False, dr
 
 
 def mlp(*, input_shape: Sequence[int], classes: int, hidden: Sequence[int] = (512, 512)) -> nn.Sequential:
-    """A multilayer perceptron over the flattened sample, of any shape; He's rule in the fan-in form, biases zero."""
+    """Build a multilayer perceptron over the flattened sample, of any shape; He's rule (fan-in), biases zero."""
     sizes = [prod(input_shape), *hidden]
     layers: list[nn.Module] = [nn.Flatten(1)]
     for features_in, features_out in pairwise(sizes):

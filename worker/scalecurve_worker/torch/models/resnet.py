@@ -56,18 +56,18 @@ def _two_convolutions(channels_in: int, width: int, stride: int) -> nn.Sequentia
 
 
 def basic_block(channels_in: int, width: int, stride: int) -> Residual:
-    """Two 3x3 convolutions; gives ``width`` channels."""
+    """Build two 3x3 convolutions, giving ``width`` channels."""
     return Residual(_two_convolutions(channels_in, width, stride), _projection(channels_in, width, stride))
 
 
 def cifar_block(channels_in: int, width: int, stride: int) -> Residual:
-    """Two 3x3 convolutions beside a shortcut without parameters; gives ``width`` channels."""
+    """Build two 3x3 convolutions beside a shortcut without parameters, giving ``width`` channels."""
     shortcut = nn.Identity() if stride == 1 else PaddedShortcut(width - channels_in)
     return Residual(_two_convolutions(channels_in, width, stride), shortcut)
 
 
 def bottleneck(channels_in: int, width: int, stride: int) -> Residual:
-    """1x1, 3x3 (with the stride), 1x1; gives four times ``width`` channels."""
+    """Build 1x1, 3x3 (with the stride) and 1x1 convolutions, giving four times ``width`` channels."""
     body = nn.Sequential(
         conv_norm(channels_in, width, 1),
         conv_norm(width, width, 3, stride=stride, padding=1),
@@ -89,7 +89,7 @@ def _stages(
 
 
 def resnet(depth: int, *, channels: int, classes: int, zero_init_residual: bool = False) -> nn.Sequential:
-    """ResNet-18, -34, -50, -101 or -152 for images of any size and any number of channels.
+    """Build ResNet-18, -34, -50, -101 or -152 for images of any size and any number of channels.
 
     He's rule; the classifier N(0, 0.01²), and on request a zero γ at the end of every block: P. Goyal et al.,
     "Accurate, large minibatch SGD", arXiv:1706.02677, section 5.1.
@@ -110,7 +110,7 @@ def resnet(depth: int, *, channels: int, classes: int, zero_init_residual: bool 
 
 
 def cifar_resnet(depth: int, *, channels: int, classes: int) -> nn.Sequential:
-    """ResNet-20, -32, -44, -56 or -110; He's rule for convolutions and classifier, as section 4.2 asks."""
+    """Build ResNet-20, -32, -44, -56 or -110; He's rule for convolutions and classifier, as section 4.2 asks."""
     model = network(
         stem=conv_norm(channels, CIFAR_WIDTHS[0], 3, padding=1),
         stages=_stages(cifar_block, CIFAR_WIDTHS, [(depth - 2) // 6] * 3),

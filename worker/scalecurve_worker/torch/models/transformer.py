@@ -113,7 +113,7 @@ class GPT2(nn.Module):
 
 
 def rotary_tables(length: int, head_width: int, theta: float, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines (length, head_width / 2) of position times frequency theta^(-2i / head_width), fp32."""
+    """Return cosines and sines (length, head_width / 2) of position times theta^(-2i / head_width), fp32."""
     exponents = torch.arange(0, head_width, 2, device=device, dtype=torch.float32) / head_width
     angles = torch.outer(torch.arange(length, device=device, dtype=torch.float32), theta**-exponents)
     return angles.cos(), angles.sin()

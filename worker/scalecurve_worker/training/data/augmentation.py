@@ -65,7 +65,7 @@ def augment_for(
     flips: bool = False,
     decoded: bool = False,
 ) -> Augment:
-    """What training batches of ``shape`` go through.
+    """Return what training batches of ``shape`` go through.
 
     ``size`` are the sides of the stored images, to be cropped; ``flips`` tells whether a mirrored image is still of
     its class. Images that are ``decoded`` from files are cropped and mirrored while that is done.
@@ -105,7 +105,7 @@ class Warps:
         self._drawn = random.random((items, augment.instances, 5), np.float32) * 2 - 1
 
     def matrices(self, items: NDArray[np.int64], height: int, width: int) -> NDArray[np.float32]:
-        """Maps from an output to an input pixel (column, row), float32 (instances x items, 2, 3).
+        """Draw maps from an output to an input pixel (column, row), float32 (instances x items, 2, 3).
 
         All items once after another, as copies of a batch are laid. Each turns and scales about the middle of the
         image, height and width apart: the recipe of Keras's ImageDataGenerator.

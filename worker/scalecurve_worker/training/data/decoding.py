@@ -45,7 +45,7 @@ def random_crop(size: Size, random: np.random.Generator) -> Box:
 
 
 def middle_crop(size: Size, target: Size) -> Box:
-    """The centre of a picture of (width, height), in the proportions of ``target``."""
+    """Return the center of a picture of (width, height), in the proportions of ``target``."""
     return _centred(size, target[0] / target[1], share=MIDDLE)
 
 
@@ -98,7 +98,7 @@ def open_picture(file: Path, channels: int) -> Image:
 def pixels_of(
     picture: Image, shape: tuple[int, ...], random: np.random.Generator | None, *, crop: bool = True
 ) -> NDArray[np.uint8]:
-    """Bytes (height, width, channels) for ``shape`` (channels, height, width): the middle, or a crop drawn at random.
+    """Return bytes (height, width, channels) for ``shape`` (channels, height, width): the middle, or a random crop.
 
     With a generator half of the pictures are mirrored, those that are not cropped, too.
     """
@@ -127,7 +127,7 @@ class TrainingDecoder:
     instances: int = 1
 
     def pixels(self, index: int, epoch: int) -> NDArray[np.uint8]:
-        """Bytes (instances, height, width, channels)."""
+        """Return bytes (instances, height, width, channels)."""
         moves = self.augmentation is not Augmentation.none
         random = np.random.default_rng((self.seed, epoch, index)) if moves else None
         picture = open_picture(self.images.file(index), self.shape[0])

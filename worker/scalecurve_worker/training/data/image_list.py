@@ -57,12 +57,12 @@ def list_images(path: Path, split: FolderSplit, *, validation: float | None = No
 
 
 def validation_folder(path: Path) -> Path:
-    """``val``, or ``test`` where that alone is there."""
+    """Return ``val``, or ``test`` where that alone is there."""
     return path / ("test" if not (path / "val").is_dir() and _has_classes(path / "test") else "val")
 
 
 def has_test(path: Path, validation: float | None) -> bool:
-    """Whether ``test`` holds labeled images beside ``train``, and is not what training is validated on."""
+    """Tell whether ``test`` holds labeled images beside ``train``, and is not what training is validated on."""
     if not (_has_classes(path / "train") and _has_classes(path / "test")):
         return False
     return validation is not None or validation_folder(path).name == "val"

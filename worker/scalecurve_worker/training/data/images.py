@@ -37,7 +37,7 @@ class ImageArrays:
 
 
 def existing_folder(source: str, path: Path | None) -> Path:
-    """The folder of a set; a DataError where none is named or there."""
+    """Return the folder of a set; raise a DataError where none is named or there."""
     wanted = DataSource(source).wanted
     if path is None:
         raise DataError(f"{source}: path: expected {wanted}")

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 
 def shuffled(items: int, seed: int) -> NDArray[np.int64]:
-    """``torch.randperm(items)`` of a CPU generator with this seed: 0.3 s for a million items.
+    """Return ``torch.randperm(items)`` of a CPU generator with this seed: 0.3 s for a million items.
 
     Fisher and Yates' shuffle by the words of a Mersenne Twister, as in ATen's TensorFactories.cpp; numpy's legacy
     generator has the same words for the same seed.

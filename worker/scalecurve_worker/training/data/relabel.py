@@ -31,7 +31,7 @@ class Relabeled:
 def relabel(
     stored: Items, classes: int, request: TrainingLabels, seed: int, teacher: Teacher | None = None
 ) -> Relabeled:
-    """The training set that ``request`` makes of labels (items,), the same in every process and run.
+    """Make the training set that ``request`` asks for from labels (items,), the same in every process and run.
 
     Raises DataError where nothing is left to train on, or pseudo-labels lack their teacher.
     """

@@ -22,7 +22,7 @@ TRAIN_SHARE = 0.8
 
 
 def read_digits(split: Split) -> ImageArrays:
-    """One part of a fixed 80/20 split, standardised by the mean and deviation of the training part."""
+    """Read one part of a fixed 80/20 split, standardized by the mean and deviation of the training part."""
     table = _table()
     images = table[:, :-1].astype(np.uint8).reshape(-1, 1, SIDE, SIDE)
     labels = table[:, -1].astype(np.int64)
@@ -60,7 +60,7 @@ def _table() -> NDArray[np.float64]:
 
 
 def read_images(source: str, folder: Path | None, split: Split) -> ImageArrays:
-    """Digits, which need no folder, Fashion-MNIST or CIFAR-10."""
+    """Read digits, which need no folder, Fashion-MNIST or CIFAR-10."""
     if source == "digits":
         return read_digits(split)
     readers = {"fashion-mnist": read_fashion_mnist, "cifar10": read_cifar10}

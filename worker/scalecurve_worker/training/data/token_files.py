@@ -43,7 +43,7 @@ class Tokens:
     held: NDArray[np.generic] | None = None
 
     def take(self, starts: Sequence[int], length: int) -> NDArray[np.int64]:
-        """``length`` tokens from each start on: (starts, length)."""
+        """Take ``length`` tokens from each start on: (starts, length)."""
         source = self.held
         if source is None:
             # Mapped anew each time, as in nanoGPT: a map that lasts counts every page that it ever read.
@@ -52,7 +52,7 @@ class Tokens:
 
 
 def open_tokens(path: Path, split: FolderSplit, *, vocabulary: int, column: str | None = None) -> list[Tokens]:
-    """Every file of a split: the file itself, or those of a folder that have the split's name in theirs.
+    """Open every file of a split: the file itself, or those of a folder that have the split's name in theirs.
 
     Raises:
         DataError: no such file, or one that is damaged or not of token numbers.

@@ -34,8 +34,8 @@ from scalecurve.reporting.registry import Body, section
 
 
 @section("stalls", "Stalls", order=200, question="bend")
-def stalls(findings):
-    trials = [trial for bundle in findings.bundles for trial in bundle.trials if trial.good]
+def stalls(analysis):
+    trials = [trial for bundle in analysis.bundles for trial in bundle.trials if trial.good]
     rows = [(trial.name, *(each.seconds for each in STALLS.of_ranks(trial.record))) for trial in trials]
     columns = (Column("trial", "Trial"), Column("first_s", "Rank 0", "number"), Column("second_s", "Rank 1", "number"))
     return Body((Table("stalls", "Stalls", columns, tuple(rows)),))

@@ -59,9 +59,9 @@ def tables(
     Sections of the models come last: to compute them takes most of the time, and few claims need it.
     """
     price = find_price(prices).cost() if prices else None
-    findings = analyze([open_bundle(bundle)], price)
+    analysis = analyze([open_bundle(bundle)], price)
     sections = sorted(all_sections(), key=lambda section: section.body.__module__.partition(".")[0])
-    return {}, (_frames(section.body(findings)) for section in sections)
+    return {}, (_frames(section.body(analysis)) for section in sections)
 
 
 def _frames(body: Body) -> dict[str, pd.DataFrame]:

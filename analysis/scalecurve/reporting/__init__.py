@@ -63,12 +63,12 @@ def report(
     from scalecurve.reporting.compose import compose
     from scalecurve.reporting.findings import analyze, x_axes
 
-    findings = analyze(distinct_labels(bundles), price, price_notes, published, include_unproved, target, x)
-    axes = x_axes(findings)
+    analysis = analyze(distinct_labels(bundles), price, price_notes, published, include_unproved, target, x)
+    axes = x_axes(analysis)
     if x and x not in axes:
         raise ValueError(f"x: got {x!r}; expected {', '.join(axes) or 'nothing, since nothing varies'}")
     drawn, page_forms = bool({"html", "png", "svg"} & set(formats)), "html" in formats
-    content = compose(findings, draw=drawn, png="png" in formats, views=page_forms)
+    content = compose(analysis, draw=drawn, png="png" in formats, views=page_forms)
     written: list[Path] = []
     root = _within(Path(out), bundles)
     if "html" in formats:

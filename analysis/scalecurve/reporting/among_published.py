@@ -1,7 +1,7 @@
 """Where the points of a report stand among published systems (entry point ``scalecurve.sections``)."""
 
 from scalecurve.reporting.contributions import Contribution, contribute
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import Body, section
 from scalecurve_corpus.comparable import own_points
 from scalecurve_corpus.schema import Corpus
@@ -22,36 +22,36 @@ def shipped() -> Corpus:
     return load_shipped()
 
 
-def judged(findings: Findings) -> tuple[PublishedStanding, ...]:
+def judged(analysis: Analysis) -> tuple[PublishedStanding, ...]:
     """Find the points with enough published systems beside them.
 
     Args:
-        findings: The results of every analysis.
+        analysis: What the report computed from its bundles.
 
     Returns:
         Their standings, in the order of the curves.
     """
-    points = own_points(findings.curves, findings.measured, include_unproved=findings.include_unproved)
+    points = own_points(analysis.curves, analysis.measured, include_unproved=analysis.include_unproved)
     return tuple(standing for standing in standings(points, shipped()) if not standing.refused)
 
 
-def utilizations(findings: Findings) -> tuple[UtilizationStanding, ...]:
+def utilizations(analysis: Analysis) -> tuple[UtilizationStanding, ...]:
     """Find the points with enough published MFUs of about their size beside them; who published them is in the table.
 
     Args:
-        findings: The results of every analysis.
+        analysis: What the report computed from its bundles.
 
     Returns:
         Their standings, in the order of the curves.
     """
-    points = own_points(findings.curves, findings.measured, include_unproved=findings.include_unproved)
+    points = own_points(analysis.curves, analysis.measured, include_unproved=analysis.include_unproved)
     return tuple(each for each in utilization_standings(points, shipped()) if len(each.others) >= LEAST_POINTS)
 
 
 class _Published(Contribution):
-    def beside(self, findings: Findings) -> str:
+    def beside(self, analysis: Analysis) -> str:
         """Say how the largest judged point stands; nothing where no point is judged."""
-        shown = findings.once(judged)
+        shown = analysis.once(judged)
         return max(shown, key=lambda standing: standing.own.workers).sentence if shown else ""
 
 
@@ -59,16 +59,16 @@ contribute(_Published())
 
 
 @section("among-published", "Among published systems", order=18, question="scale")
-def published_section(findings: Findings) -> Body:
+def published_section(analysis: Analysis) -> Body:
     """Compose the section: where each judged point stands, and the systems beside it.
 
     Args:
-        findings: The results of every analysis.
+        analysis: What the report computed from its bundles.
 
     Returns:
         Tables, and how they were made; empty where nothing is comparable.
     """
-    shown, of_size = findings.once(judged), findings.once(utilizations)
+    shown, of_size = analysis.once(judged), analysis.once(utilizations)
     beside = (utilization_table(of_size),) if of_size else ()
     if not shown:
         return Body(beside)

@@ -10,7 +10,7 @@ from scalecurve.render import formatting
 from scalecurve.render.labels import brief
 from scalecurve.reporting.belief import Belief, belief
 from scalecurve.reporting.contributions import contributions
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.prices import PriceList, price_list
 from scalecurve_api.text import count, plural
 
@@ -79,11 +79,11 @@ class Answer:
         }
 
 
-def answer(findings: Findings) -> Answer:
+def answer(analysis: Analysis) -> Answer:
     """The answer of a report; where there are many series, of the first ones."""
-    curves = findings.curves.series
+    curves = analysis.curves.series
     short = brief([series.name for series in curves], [series.mode.value for series in curves])
-    several = len(findings.bundles) > 1
+    several = len(analysis.bundles) > 1
     names = {
         (series.bundle, series.name): f"{series.bundle}, {short[series.name]}" if several else short[series.name]
         for series in curves
@@ -92,33 +92,33 @@ def answer(findings: Findings) -> Answer:
     bars = [(series, losses(series)) for series in shown]
     few = len(shown) <= FEW_SERIES
     from_features = tuple(contributions())
-    ranking = next(filter(None, (each.ranking(findings) for each in from_features)), None)
+    ranking = next(filter(None, (each.ranking(analysis) for each in from_features)), None)
     return Answer(
         curves=tuple(
             SeriesSentence(
                 f"{names[series.bundle, series.name]}: {_rate(series, few)}"
-                + "".join(each.in_answer(findings, series, few) for each in from_features),
+                + "".join(each.in_answer(analysis, series, few) for each in from_features),
                 MARKS[index] if len(shown) > 1 else "",
                 index,
             )
             for index, series in enumerate(shown)
         ),
-        scales=scales(findings),
+        scales=scales(analysis),
         losses=tuple(
             replace(bar, series=names[series.bundle, series.name]) for series, bar in bars if bar and len(bar.terms) > 1
         ),
-        prices=price_list(findings.costs.series, names, ranking),
-        belief=belief(findings),
+        prices=price_list(analysis.costs.series, names, ranking),
+        belief=belief(analysis),
         more_series=len(curves) - len(shown),
-        beside=next(filter(None, (each.beside(findings) for each in from_features)), ""),
-        missing=findings.missing,
-        winners=tuple(winner for each in from_features for winner in each.winners(findings, names)),
+        beside=next(filter(None, (each.beside(analysis) for each in from_features)), ""),
+        missing=analysis.missing,
+        winners=tuple(winner for each in from_features for winner in each.winners(analysis, names)),
     )
 
 
-def scales(findings: Findings) -> bool:
+def scales(analysis: Analysis) -> bool:
     """Whether any curve has two worker counts to compare."""
-    return any(len({p.workers for p in series.measured}) > 1 for series in findings.curves.series)
+    return any(len({p.workers for p in series.measured}) > 1 for series in analysis.curves.series)
 
 
 def _rate(series: SeriesResult, few: bool) -> str:

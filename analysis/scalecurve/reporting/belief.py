@@ -10,7 +10,7 @@ from scalecurve.curves.doubts import doubtful_lines, imported_lines
 from scalecurve.curves.headline import count_machines
 from scalecurve.curves.sockets import socket_lines
 from scalecurve.render import formatting
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.text import count
@@ -31,72 +31,72 @@ class Belief:
     cautions: tuple[str, ...]
 
 
-def belief(findings: Findings) -> Belief:
+def belief(analysis: Analysis) -> Belief:
     """NO for an invalid point or records that contradict; WITH_CARE for what was not shown, or measured elsewhere."""
-    against, care = tuple(_against(findings)), tuple(_care(findings))
-    sound = ONE_SESSION if _fewest_sessions(findings.bundles) <= 1 else YES
+    against, care = tuple(_against(analysis)), tuple(_care(analysis))
+    sound = ONE_SESSION if _fewest_sessions(analysis.bundles) <= 1 else YES
     word = NO if against else WITH_CARE if care else sound
-    return Belief(word, tuple(_facts(findings)), against + care)
+    return Belief(word, tuple(_facts(analysis)), against + care)
 
 
-def _facts(findings: Findings) -> Iterator[str]:
-    trials = [trial for bundle in findings.bundles for trial in bundle.trials]
+def _facts(analysis: Analysis) -> Iterator[str]:
+    trials = [trial for bundle in analysis.bundles for trial in bundle.trials]
     yield f"{sum(trial.good for trial in trials)} of {count(len(trials), 'trial')} valid"
-    checks = check_table(findings.bundles).rows
+    checks = check_table(analysis.bundles).rows
     if checks:
         yield f"each checked in {count(len({row[1] for row in checks}), 'way')}"
-    yield _where(findings.bundles)
-    if width := _widest(findings):
+    yield _where(analysis.bundles)
+    if width := _widest(analysis):
         yield f"known to ±{formatting.percent(width)} at the largest worker count"
-    if overhead := largest_in_words(overheads(findings.measured)):
+    if overhead := largest_in_words(overheads(analysis.measured)):
         yield overhead
-    points = [point for _, point in findings.scaling.named_points() if point.measured]
+    points = [point for _, point in analysis.scaling.named_points() if point.measured]
     if unproved := sum(bool(point.doubts) for point in points):
         yield f"{unproved} of {count(len(points), 'point')} not proved"
 
 
-def _against(findings: Findings) -> Iterator[str]:
-    trials = [trial for bundle in findings.bundles for trial in bundle.trials]
+def _against(analysis: Analysis) -> Iterator[str]:
+    trials = [trial for bundle in analysis.bundles for trial in bundle.trials]
     if any(trial.record for trial in trials) and not any(trial.good for trial in trials):
         yield "no trial is valid"
-    yield from doubtful_lines(findings.scaling.named_points())
-    for bundle in findings.bundles:
-        yield from (f"{_label(findings, bundle)}{contradiction}" for contradiction in bundle.contradictions)
-    wrong = dict.fromkeys(p.peak_refused for _, p in findings.scaling.named_points() if p.peak_refused)
+    yield from doubtful_lines(analysis.scaling.named_points())
+    for bundle in analysis.bundles:
+        yield from (f"{_label(analysis, bundle)}{contradiction}" for contradiction in bundle.contradictions)
+    wrong = dict.fromkeys(p.peak_refused for _, p in analysis.scaling.named_points() if p.peak_refused)
     yield from (f"MFU is not shown: {why}" for why in wrong)
-    failed = [str(row[1]) for row in check_table(findings.bundles).rows if row[3]]
+    failed = [str(row[1]) for row in check_table(analysis.bundles).rows if row[3]]
     if failed:
         yield f"checks failed in trials that are shown: {', '.join(dict.fromkeys(failed))}"
 
 
-def _care(findings: Findings) -> Iterator[str]:
-    yield from socket_lines(findings.bundles)
-    yield from imported_lines(findings.scaling.named_points())
-    unmade = [str(row[1]) for row in check_table(findings.bundles).rows if row[4]]
+def _care(analysis: Analysis) -> Iterator[str]:
+    yield from socket_lines(analysis.bundles)
+    yield from imported_lines(analysis.scaling.named_points())
+    unmade = [str(row[1]) for row in check_table(analysis.bundles).rows if row[4]]
     if unmade:
         yield f"could not be checked in some trials: {', '.join(dict.fromkeys(unmade))}"
-    if findings.scaling.lost and not findings.missing:
-        yield findings.scaling.exclusions
-    if waiting := findings.scaling.unfinished():
+    if analysis.scaling.lost and not analysis.missing:
+        yield analysis.scaling.exclusions
+    if waiting := analysis.scaling.unfinished():
         yield f"{count(waiting, 'trial')} not finished"
-    if problems := {*findings.scaling.problems, *findings.step_summaries.problems}:
+    if problems := {*analysis.scaling.problems, *analysis.step_summaries.problems}:
         yield f"{count(len(problems), 'file')} could not be used"
-    if findings.differences:
-        names = dict.fromkeys(difference.what for difference in findings.differences)
+    if analysis.differences:
+        names = dict.fromkeys(difference.what for difference in analysis.differences)
         yield f"points of one curve differ in {', '.join(names)}"
-    if (width := _widest(findings)) and width > WIDE:
+    if (width := _widest(analysis)) and width > WIDE:
         yield "intervals are wide: repeat more often, or on a quieter machine"
-    unknown = [name for name, estimate in _largest(findings) if estimate.half_width is None]
+    unknown = [name for name, estimate in _largest(analysis) if estimate.half_width is None]
     if unknown:
         yield f"run-to-run variation not known: {', '.join(unknown)}"
-    elif any(estimate.within_run_only for _, estimate in _largest(findings)):
+    elif any(estimate.within_run_only for _, estimate in _largest(analysis)):
         yield "single repetitions: run-to-run variation not known"
 
 
-def _largest(findings: Findings) -> list[tuple[str, Estimate]]:
+def _largest(analysis: Analysis) -> list[tuple[str, Estimate]]:
     """The figure that matters of each curve: efficiency at its largest count, or throughput where there is but one."""
     ends = []
-    for series in findings.curves.series:
+    for series in analysis.curves.series:
         last = max(series.measured, key=lambda point: point.workers, default=None)
         if last is None or last.throughput is None:
             continue
@@ -105,9 +105,9 @@ def _largest(findings: Findings) -> list[tuple[str, Estimate]]:
     return ends
 
 
-def _widest(findings: Findings) -> float | None:
+def _widest(analysis: Analysis) -> float | None:
     """The widest half interval, relative to its value."""
-    widths = [e.half_width / e.value for _, e in _largest(findings) if e.half_width is not None and e.value > 0]
+    widths = [e.half_width / e.value for _, e in _largest(analysis) if e.half_width is not None and e.value > 0]
     return max(widths, default=None)
 
 
@@ -134,5 +134,5 @@ def _good_records(bundles: Sequence[Bundle]) -> list[list[TrialRecord]]:
     return [[trial.record for trial in bundle.trials if trial.good and trial.record] for bundle in bundles]
 
 
-def _label(findings: Findings, bundle: Bundle) -> str:
-    return f"{bundle.label}: " if len(findings.bundles) > 1 else ""
+def _label(analysis: Analysis, bundle: Bundle) -> str:
+    return f"{bundle.label}: " if len(analysis.bundles) > 1 else ""

@@ -8,7 +8,7 @@ from functools import partial
 from scalecurve.reporting import sections as _core  # noqa: F401  # it registers the core's sections
 from scalecurve.reporting.answer import answer
 from scalecurve.reporting.content import Content, Plot, Section
-from scalecurve.reporting.findings import WORKERS, Findings
+from scalecurve.reporting.findings import WORKERS, Analysis
 from scalecurve.reporting.headlines import headlines, subjects, warnings
 from scalecurve.reporting.methods import methods
 from scalecurve.reporting.registry import PLOTS, SECTIONS, PlotSource, SectionSource, load_plots, load_sections
@@ -38,28 +38,28 @@ def all_plots() -> list[PlotSource]:
 METHODS = "methods"
 
 
-def compose(findings: Findings, draw: bool = True, png: bool = True, views: bool = True) -> Content:
-    """Put the findings into sections; without ``draw``, ``png`` and ``views`` the time that plots take is saved.
+def compose(analysis: Analysis, draw: bool = True, png: bool = True, views: bool = True) -> Content:
+    """Put the analysis into sections; without ``draw``, ``png`` and ``views`` the time that plots take is saved.
 
     ``views`` are a page's further forms of each figure: for a phone, and with linear axes.
     """
-    plots, curve, over = _plots(findings, png, views) if draw else ({}, None, "")
+    plots, curve, over = _plots(analysis, png, views) if draw else ({}, None, "")
     sections: list[Section] = []
     explained: list[str] = []
     for source in all_sections():
-        body = source.body(findings)
+        body = source.body(analysis)
         tables = (*(table for table in body.tables if table is not None and table.rows), *body.always)
         explained += body.methods
         drawn, title = plots.get(source.name, ()), body.title or source.title
         sections.append(Section(source.name, title, drawn, tables, body.sentences, source.question))
-    sentences = (*methods(findings), *explained)
+    sentences = (*methods(analysis), *explained)
     sections.append(Section(METHODS, "How the numbers were obtained", sentences=sentences, question="believe"))
-    said = answer(findings)
+    said = answer(analysis)
     return Content(
-        title=", ".join(bundle.label for bundle in findings.bundles),
-        subjects=subjects(findings.bundles),
-        headlines=(*said.winners, *headlines(findings)),
-        warnings=tuple(warnings(findings)),
+        title=", ".join(bundle.label for bundle in analysis.bundles),
+        subjects=subjects(analysis.bundles),
+        headlines=(*said.winners, *headlines(analysis)),
+        warnings=tuple(warnings(analysis)),
         sections=tuple(shown for shown in sections if shown.plots or shown.tables or shown.sentences),
         answer=said,
         curve=curve or _first_of_training(sections),
@@ -77,7 +77,7 @@ def _first_of_training(sections: Sequence[Section]) -> Plot | None:
     return replace(first, name="curve", svg=small, views=())
 
 
-def _plots(findings: Findings, png: bool, views: bool) -> tuple[dict[str, tuple[Plot, ...]], Plot | None, str]:
+def _plots(analysis: Analysis, png: bool, views: bool) -> tuple[dict[str, tuple[Plot, ...]], Plot | None, str]:
     """The plots of each section, that of the first screen, and the axis that it is over, "" for workers."""
     from scalecurve.reporting.drawing.render import plot_settings, render_all
     from scalecurve.reporting.first_curve import first_curve, x_axis
@@ -85,8 +85,8 @@ def _plots(findings: Findings, png: bool, views: bool) -> tuple[dict[str, tuple[
     rendered: dict[str, tuple[Plot, ...]] = defaultdict(tuple)
     with plot_settings():
         for source in all_plots():
-            if plot := render_all(source.name, partial(source.draw, findings), png, views):
+            if plot := render_all(source.name, partial(source.draw, analysis), png, views):
                 rendered[source.section] += (plot,)
-        curve = render_all("curve", partial(first_curve, findings), False, True) if views else None
-    over = x_axis(findings) if curve else ""
+        curve = render_all("curve", partial(first_curve, analysis), False, True) if views else None
+    over = x_axis(analysis) if curve else ""
     return rendered, curve, "" if over == WORKERS else over

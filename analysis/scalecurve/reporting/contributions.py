@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scalecurve.curves.results import SeriesResult
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import load_sections
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.spec.experiment import AxisValue
@@ -46,43 +46,43 @@ class Ranking:
 class Contribution:
     """Results of a feature in sentences and points. What it does not override adds nothing."""
 
-    def winners(self, findings: Findings, names: Mapping[tuple[str, str], str]) -> Sequence[str]:
+    def winners(self, analysis: Analysis, names: Mapping[tuple[str, str], str]) -> Sequence[str]:
         """Sentences on which of several curves is best; ``names`` are by (experiment, series)."""
         return ()
 
-    def in_answer(self, findings: Findings, series: SeriesResult, few: bool) -> str:
+    def in_answer(self, analysis: Analysis, series: SeriesResult, few: bool) -> str:
         """The end of a curve's sentence on the first screen, short unless there are ``few``."""
         return ""
 
-    def in_headline(self, findings: Findings, series: SeriesResult) -> str:
+    def in_headline(self, analysis: Analysis, series: SeriesResult) -> str:
         """The end of a curve's headline."""
         return ""
 
-    def headlines(self, findings: Findings) -> Iterable[str]:
+    def headlines(self, analysis: Analysis) -> Iterable[str]:
         """Headlines after those of the curves."""
         return ()
 
-    def methods(self, findings: Findings) -> Iterable[str]:
+    def methods(self, analysis: Analysis) -> Iterable[str]:
         """Sentences on how the numbers were obtained."""
         return ()
 
-    def beside(self, findings: Findings) -> str:
+    def beside(self, analysis: Analysis) -> str:
         """How the curves stand beside those of others."""
         return ""
 
-    def ranking(self, findings: Findings) -> Ranking | None:
+    def ranking(self, analysis: Analysis) -> Ranking | None:
         """What prices are compared by in place of time."""
         return None
 
-    def along_axis(self, findings: Findings, axis: str) -> Sequence[AxisPoint]:
+    def along_axis(self, analysis: Analysis, axis: str) -> Sequence[AxisPoint]:
         """Shares, such as accuracies, that the first figure shows over an axis in place of throughput."""
         return ()
 
-    def leads(self, findings: Findings) -> bool:
+    def leads(self, analysis: Analysis) -> bool:
         """Whether a plot of the feature is the first figure where nothing scales."""
         return False
 
-    def bandwidths(self, findings: Findings) -> Mapping[tuple[int, int], float]:
+    def bandwidths(self, analysis: Analysis) -> Mapping[tuple[int, int], float]:
         """Highest bus bandwidth of the links alone in GB/s, by workers and nodes."""
         return {}
 

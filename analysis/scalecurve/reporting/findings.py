@@ -1,4 +1,4 @@
-"""The results of every analysis of the same bundles, each step table read once: what sections and plots draw from."""
+"""All that a report computes from its bundles, each step table read once: what sections and plots draw from."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ class PredictionTarget:
 
 
 @dataclass(frozen=True)
-class Findings:
-    """``price`` replaces what the experiments state; ``curves`` are the series that train something.
+class Analysis:
+    """All that a report computes from its ``bundles``.
+
+    ``price`` replaces what the experiments state; ``curves`` are the series that train something.
 
     ``published`` curves are those of a file of the user's. ``target`` is what to predict beside the measurement.
 
@@ -63,9 +65,9 @@ class Findings:
     include_unproved: bool = False
     target: PredictionTarget | None = None
     x: str = ""
-    _cache: dict[Callable[[Findings], Any], Any] = field(default_factory=dict, repr=False, compare=False)
+    _cache: dict[Callable[[Analysis], Any], Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def once(self, compute: Callable[[Findings], T]) -> T:
+    def once(self, compute: Callable[[Analysis], T]) -> T:
         """``compute(self)``, computed once: what several sections and plots of a feature share."""
         if compute not in self._cache:
             self._cache[compute] = compute(self)
@@ -76,31 +78,31 @@ class Findings:
         return self.once(_results)[bundle, series, point.name]
 
 
-def _results(findings: Findings) -> dict[tuple[str, str, str], PointResult]:
-    return {(s.bundle, s.name, p.point.name): p for s in findings.scaling.series for p in s.points}
+def _results(analysis: Analysis) -> dict[tuple[str, str, str], PointResult]:
+    return {(s.bundle, s.name, p.point.name): p for s in analysis.scaling.series for p in s.points}
 
 
-def axis_results(findings: Findings) -> tuple[ValueResult, ...]:
+def axis_results(analysis: Analysis) -> tuple[ValueResult, ...]:
     """Every axis of the experiments, without points that do not count."""
-    return along_axes(competing(findings))
+    return along_axes(competing(analysis))
 
 
-def competing(findings: Findings) -> Sequence[MeasuredSeries]:
+def competing(analysis: Analysis) -> Sequence[MeasuredSeries]:
     """What was measured, without points that do not count."""
-    return findings.measured if findings.include_unproved else all_counted(findings.measured, findings.scaling)
+    return analysis.measured if analysis.include_unproved else all_counted(analysis.measured, analysis.scaling)
 
 
-def x_axes(findings: Findings) -> list[str]:
+def x_axes(analysis: Analysis) -> list[str]:
     """What a first figure can be over: the worker count, and each axis with several values."""
-    counts = {p.workers for series in findings.curves.series for p in series.measured}
-    axes = [result.axis for result in findings.once(axis_results)]
+    counts = {p.workers for series in analysis.curves.series for p in series.measured}
+    axes = [result.axis for result in analysis.once(axis_results)]
     return [*([WORKERS] if len(counts) > 1 else []), *dict.fromkeys(axes)]
 
 
-def stated_x(findings: Findings) -> str:
+def stated_x(analysis: Analysis) -> str:
     """The axis that an experiment states for its report, the first that varies here; "" where none does."""
-    stated = (bundle.experiment.spec.report.x for bundle in findings.bundles if bundle.experiment is not None)
-    axes = x_axes(findings)
+    stated = (bundle.experiment.spec.report.x for bundle in analysis.bundles if bundle.experiment is not None)
+    axes = x_axes(analysis)
     return next((x for x in stated if x in axes), "") or ""
 
 
@@ -112,13 +114,13 @@ def analyze(
     include_unproved: bool = False,
     target: PredictionTarget | None = None,
     x: str = "",
-) -> Findings:
+) -> Analysis:
     """Read and analyze; nothing is drawn yet."""
     result = scaling(bundles, include_unproved=include_unproved)
     believed = [believable(bundle, include_unproved) for bundle in bundles]
     step_summaries = summarize_steps(bundles)
     measured = tuple(series for bundle in bundles for series in measure(bundle))
-    return Findings(
+    return Analysis(
         bundles=tuple(bundles),
         price=price,
         measured=measured,

@@ -15,7 +15,7 @@ from scalecurve.reporting.drawing import Drawing, Sheet, axis, interval_bars, st
 from scalecurve.reporting.drawing.marks import diagonal, hollow_caption, hollow_marks
 from scalecurve.reporting.drawing.scales import in_sight, ratio_scale
 from scalecurve.reporting.drawing.views import form
-from scalecurve.reporting.findings import WORKERS, Findings, axis_results, stated_x
+from scalecurve.reporting.findings import WORKERS, Analysis, axis_results, stated_x
 from scalecurve_api.model import canonical_json
 from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.text import count
@@ -51,29 +51,29 @@ _HEIGHT, _PHONE_HEIGHT, _LOW = 1.95, 1.45, 1.15
 _DODGE = 0.05  # octaves between the curves of one count, so that their intervals do not hide each other
 
 
-def x_axis(findings: Findings) -> str:
+def x_axis(analysis: Analysis) -> str:
     """What the first figure is over: as chosen, or the worker count, or the axis with most values; "" for nothing."""
-    if chosen := findings.x or findings.once(stated_x):
+    if chosen := analysis.x or analysis.once(stated_x):
         return chosen
-    if scales(findings):
+    if scales(analysis):
         return WORKERS
-    values = {(r.axis, spelled(r.value)) for r in findings.once(axis_results)}
+    values = {(r.axis, spelled(r.value)) for r in analysis.once(axis_results)}
     counted = Counter(axis for axis, _ in sorted(values))
-    if any(contribution.leads(findings) for contribution in contributions()):
+    if any(contribution.leads(analysis) for contribution in contributions()):
         return ""
     return next((axis for axis, _ in counted.most_common(1)), "")
 
 
-def first_curve(findings: Findings) -> Drawing | None:
+def first_curve(analysis: Analysis) -> Drawing | None:
     """Speed-up over workers of the first curves, or what another axis changes; None where nothing varies."""
-    name = x_axis(findings)
-    return over_workers(findings) if name == WORKERS else over_axis(findings, name) if name else None
+    name = x_axis(analysis)
+    return over_workers(analysis) if name == WORKERS else over_axis(analysis, name) if name else None
 
 
-def over_axis(findings: Findings, name: str) -> Drawing | None:
+def over_axis(analysis: Analysis, name: str) -> Drawing | None:
     """Accuracy where points were trained, throughput otherwise: a line for each worker count, others at one value."""
-    trained = [point for contribution in contributions() for point in contribution.along_axis(findings, name)]
-    results = [r for r in findings.once(axis_results) if r.axis == name]
+    trained = [point for contribution in contributions() for point in contribution.along_axis(analysis, name)]
+    results = [r for r in analysis.once(axis_results) if r.axis == name]
     points = trained or [AxisPoint(r.bundle, r.rest, r.workers, r.value, r.throughput) for r in results]
     if not points:
         return None
@@ -117,13 +117,13 @@ def over_axis(findings: Findings, name: str) -> Drawing | None:
     return sheet.drawing(title, f"Bars are intervals.{others}")
 
 
-def over_workers(findings: Findings) -> Drawing | None:
+def over_workers(analysis: Analysis) -> Drawing | None:
     """Speed-up of the first curves."""
-    shown = [s for s in findings.curves.series if any(p.speedup for p in s.points)][:MOST_SERIES]
+    shown = [s for s in analysis.curves.series if any(p.speedup for p in s.points)][:MOST_SERIES]
     if not shown:
         return None
     short = brief([series.name for series in shown], [series.mode.value for series in shown])
-    several = len(findings.bundles) > 1
+    several = len(analysis.bundles) > 1
     labels = [f"{series.bundle}, {short[series.name]}" if several else short[series.name] for series in shown]
     height = (_PHONE_HEIGHT if len(shown) <= FEW_SERIES else _LOW) if form().phone else _HEIGHT
     sheet = Sheet(width=_WIDTH, height=height, top=_TOP)

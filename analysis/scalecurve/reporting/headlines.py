@@ -10,7 +10,7 @@ from scalecurve.curves.doubts import first_lines
 from scalecurve.curves.sockets import socket_lines
 from scalecurve.render.labels import shortened
 from scalecurve.reporting.contributions import contributions
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve_api.text import count
 
 _SAID = ("origin", "model", "framework", "program", "strategy", "precision", "data", "collective library", "device")
@@ -48,47 +48,47 @@ def _when(bundle: Bundle) -> str:
     return f"; measured {first:%Y-%m-%d %H:%M} to {until} UTC"
 
 
-def headlines(findings: Findings) -> Iterator[str]:
+def headlines(analysis: Analysis) -> Iterator[str]:
     """One for every curve, and those of features."""
-    several = len(findings.bundles) > 1
-    compared = [costs for costs in findings.costs.series if len(costs.series.measured) > 1]
+    several = len(analysis.bundles) > 1
+    compared = [costs for costs in analysis.costs.series if len(costs.series.measured) > 1]
     best_count = {(costs.series.bundle, costs.series.name): _best(costs) for costs in compared}
-    short, _ = shortened(series.name for series in findings.curves.series)
+    short, _ = shortened(series.name for series in analysis.curves.series)
     from_features = tuple(contributions())
-    for series in findings.curves.series:
+    for series in analysis.curves.series:
         key = series.bundle, series.name
         sentence = short[series.name] + series.headline.removeprefix(series.name)
         sentence = f"{series.bundle}, {sentence}" if several else sentence
-        yield sentence + best_count.get(key, "") + "".join(each.in_headline(findings, series) for each in from_features)
+        yield sentence + best_count.get(key, "") + "".join(each.in_headline(analysis, series) for each in from_features)
     for each in from_features:
-        yield from each.headlines(findings)
+        yield from each.headlines(analysis)
 
 
-def warnings(findings: Findings) -> Iterator[str]:
+def warnings(analysis: Analysis) -> Iterator[str]:
     """What does not count, contradictions, unusable files, trials left out, differences, checks, odd step times."""
-    yield from first_lines(findings.scaling.named_points())
-    yield from (f"{line}." for line in socket_lines(findings.bundles))
-    for bundle in findings.bundles:
-        label = f"{bundle.label}: " if len(findings.bundles) > 1 else ""
+    yield from first_lines(analysis.scaling.named_points())
+    yield from (f"{line}." for line in socket_lines(analysis.bundles))
+    for bundle in analysis.bundles:
+        label = f"{bundle.label}: " if len(analysis.bundles) > 1 else ""
         yield from (f"{label}{contradiction}." for contradiction in bundle.contradictions)
-    if problems := {*findings.scaling.problems, *findings.step_summaries.problems}:
+    if problems := {*analysis.scaling.problems, *analysis.step_summaries.problems}:
         yield f"{count(len(problems), 'file')} could not be used; the rest is shown."
-    yield from map(str, findings.missing)
-    if exclusions := findings.scaling.exclusions:
+    yield from map(str, analysis.missing)
+    if exclusions := analysis.scaling.exclusions:
         yield f"{exclusions}."
-    if findings.scaling.unfinished():
-        yield f"{count(findings.scaling.unfinished(), 'trial')} unfinished; their points show ?."
-    if findings.differences:
-        names = ", ".join(dict.fromkeys(difference.what for difference in findings.differences))
+    if analysis.scaling.unfinished():
+        yield f"{count(analysis.scaling.unfinished(), 'trial')} unfinished; their points show ?."
+    if analysis.differences:
+        names = ", ".join(dict.fromkeys(difference.what for difference in analysis.differences))
         yield f"Points of the same curve differ in: {names}."
-    checks = check_table(findings.bundles).rows
+    checks = check_table(analysis.bundles).rows
     if doubtful := [str(row[1]) for row in checks if row[3]]:
         yield f"Checks failed in trials that are shown: {', '.join(dict.fromkeys(doubtful))}."
     if unmade := dict.fromkeys(str(row[1]) for row in checks if row[4]):
         kinds = count(len({row[1] for row in checks}), "check")
         yield f"{len(unmade)} of {kinds} could not be made in some trials: {', '.join(unmade)} (see Environment)."
-    if findings.diagnosis.findings:
-        kinds = ", ".join(dict.fromkeys(finding.kind for finding in findings.diagnosis.findings))
+    if analysis.diagnosis.findings:
+        kinds = ", ".join(dict.fromkeys(finding.kind for finding in analysis.diagnosis.findings))
         yield f"Found in step times: {kinds}."
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from scalecurve.render import formatting
 from scalecurve.reporting.contributions import contributions
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.statistics.estimate import Method
 
 _INTERVALS = {
@@ -16,9 +16,9 @@ _INTERVALS = {
 }
 
 
-def methods(findings: Findings) -> Iterator[str]:
+def methods(analysis: Analysis) -> Iterator[str]:
     """Only what this report uses."""
-    points = [p for series in findings.scaling.series for p in series.measured]
+    points = [p for series in analysis.scaling.series for p in series.measured]
     if any(p.imported for p in points):
         yield (
             "Imported points were measured elsewhere, by programs and methods that ScaleCurve did not observe: nothing "
@@ -30,7 +30,7 @@ def methods(findings: Findings) -> Iterator[str]:
             "closes with a barrier and a device synchronize, and its wall time is that of the slowest rank. It is "
             "never a mean of rates nor the rate of one rank."
         )
-    if points and findings.scaling.compared:
+    if points and analysis.scaling.compared:
         yield (
             "Speed-up is S(N) = T(N)/T(N0) and efficiency E(N) = S(N)·N0/N, for strong and weak scaling alike; the "
             "table names the baseline N0."
@@ -61,16 +61,16 @@ def methods(findings: Findings) -> Iterator[str]:
         )
     if any(p.energy_j for p in points):
         yield "Energy comes from the devices' counters over the timed windows, without hosts, networks and cooling."
-    if findings.costs.known:
+    if analysis.costs.known:
         yield (
             "Epoch time is samples divided by throughput; cost is time × workers × price of a worker-hour. A count "
             "is as cheap or as fast within noise if its interval overlaps the best one's."
         )
     for contribution in contributions():
-        yield from contribution.methods(findings)
-    if rows := findings.step_summaries.rows:
+        yield from contribution.methods(analysis)
+    if rows := analysis.step_summaries.rows:
         yield (
-            f"Step times come from {rows:,} rows in {len(findings.step_summaries.of):,} tables, each checked "
+            f"Step times come from {rows:,} rows in {len(analysis.step_summaries.of):,} tables, each checked "
             "against its sha256. Diagnosis lists only what exceeds noise, autocorrelation included, and is large "
             "enough to matter."
         )

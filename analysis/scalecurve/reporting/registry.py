@@ -1,9 +1,9 @@
 """Sections and plots register themselves when their module is imported.
 
-A plot is a function of the findings that returns a drawing, or None where there is nothing to show::
+A plot is a function of the analysis that returns a drawing, or None where there is nothing to show::
 
     @plot("queue-time", section="time", order=30)
-    def queue_time(findings: Findings) -> Drawing | None: ...
+    def queue_time(analysis: Analysis) -> Drawing | None: ...
 
 A module in ``scalecurve.reporting.plots`` needs no more than that, nor does one with sections in
 ``scalecurve.reporting.features``. A package of its own names its modules by entry points in the groups
@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from scalecurve.render.table import Table
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve_api.registry import Registry
 
 if TYPE_CHECKING:  # it imports matplotlib
@@ -60,7 +60,7 @@ class SectionSource:
     name: str
     title: str
     order: int
-    body: Callable[[Findings], Body]
+    body: Callable[[Analysis], Body]
     question: str = "more"
 
 
@@ -71,11 +71,11 @@ class PlotSource:
     name: str
     section: str
     order: int
-    draw: Callable[[Findings], Drawing | None]
+    draw: Callable[[Analysis], Drawing | None]
 
 
-BodyFunction = TypeVar("BodyFunction", bound=Callable[[Findings], Body])
-DrawFunction = TypeVar("DrawFunction", bound="Callable[[Findings], Drawing | None]")
+BodyFunction = TypeVar("BodyFunction", bound=Callable[[Analysis], Body])
+DrawFunction = TypeVar("DrawFunction", bound="Callable[[Analysis], Drawing | None]")
 Source = TypeVar("Source", SectionSource, PlotSource)
 SECTIONS: dict[str, SectionSource] = {}
 PLOTS: dict[str, PlotSource] = {}

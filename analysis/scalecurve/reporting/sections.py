@@ -18,7 +18,7 @@ from scalecurve.curves.traffic import wire_table
 from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, experiment_column
 from scalecurve.reporting.contributions import contributions
-from scalecurve.reporting.findings import Findings, axis_results
+from scalecurve.reporting.findings import Analysis, axis_results
 from scalecurve.reporting.registry import Body, section
 from scalecurve.reporting.trials import trial_table
 from scalecurve_api.planning.ladder import LargestFit, largest_fits
@@ -28,45 +28,45 @@ from scalecurve_api.text import count, spell_value
 _SHOWN = ((0.05, "5 %", "p5"), (0.5, "Median", "median"), (0.95, "95 %", "p95"), (0.99, "99 %", "p99"))
 
 
-def _measured(findings: Findings) -> bool:
-    return any(series.measured for series in findings.scaling.series)
+def _measured(analysis: Analysis) -> bool:
+    return any(series.measured for series in analysis.scaling.series)
 
 
-def _scaling(findings: Findings) -> Body:
-    table = scaling_table(findings.curves)
-    ladders = largest_batch_table(findings.bundles)
-    tables = (side_by_side_table(findings.curves), table, batch_table(findings.costs), ladders)
-    return Body(tables, title=table.title, sentences=tuple(largest_in_words(findings.bundles)))
+def _scaling(analysis: Analysis) -> Body:
+    table = scaling_table(analysis.curves)
+    ladders = largest_batch_table(analysis.bundles)
+    tables = (side_by_side_table(analysis.curves), table, batch_table(analysis.costs), ladders)
+    return Body(tables, title=table.title, sentences=tuple(largest_in_words(analysis.bundles)))
 
 
-def _axes(findings: Findings) -> Body:
-    results = findings.once(axis_results)
+def _axes(analysis: Analysis) -> Body:
+    results = analysis.once(axis_results)
     return Body((axis_table(results),), sentences=tuple(best_of(results)))
 
 
-def _time(findings: Findings) -> Body:
-    if not _measured(findings):
+def _time(analysis: Analysis) -> Body:
+    if not _measured(analysis):
         return Body()
-    alone = {place: rate for each in contributions() for place, rate in each.bandwidths(findings).items()}
-    sent = wire_table(findings.curves, findings.bundles, alone)
-    per_epoch = epoch_split_table(findings.costs)
-    return Body((split_table(findings.curves), per_epoch, sent, step_table(findings.measured, findings.step_summaries)))
+    alone = {place: rate for each in contributions() for place, rate in each.bandwidths(analysis).items()}
+    sent = wire_table(analysis.curves, analysis.bundles, alone)
+    per_epoch = epoch_split_table(analysis.costs)
+    return Body((split_table(analysis.curves), per_epoch, sent, step_table(analysis.measured, analysis.step_summaries)))
 
 
-def _traces(findings: Findings) -> Body:
-    return Body(tuple(trace_tables(traced_points(findings.bundles))))
+def _traces(analysis: Analysis) -> Body:
+    return Body(tuple(trace_tables(traced_points(analysis.bundles))))
 
 
-def _left_out(findings: Findings) -> Body:
-    return Body((excluded_table(findings.scaling), problem_table(findings.scaling, findings.step_summaries.problems)))
+def _left_out(analysis: Analysis) -> Body:
+    return Body((excluded_table(analysis.scaling), problem_table(analysis.scaling, analysis.step_summaries.problems)))
 
 
-def _environment(findings: Findings) -> Body:
-    overhead = overhead_table(overheads(findings.measured))
-    return Body((check_table(findings.bundles), overhead, environment_table(environment(findings.bundles))))
+def _environment(analysis: Analysis) -> Body:
+    overhead = overhead_table(overheads(analysis.measured))
+    return Body((check_table(analysis.bundles), overhead, environment_table(environment(analysis.bundles))))
 
 
-_SECTIONS: tuple[tuple[str, str, str, int, Callable[[Findings], Body]], ...] = (
+_SECTIONS: tuple[tuple[str, str, str, int, Callable[[Analysis], Body]], ...] = (
     ("scale", "scaling", "Scaling", 10, _scaling),
     ("scale", "axes", "Along each axis", 15, _axes),
     ("bend", "time", "Where the time goes", 20, _time),

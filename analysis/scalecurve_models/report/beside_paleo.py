@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scalecurve.curves.compute import believable
 from scalecurve.hardware.devices import HardwareError, find_device, find_link
 from scalecurve.render.table import Cell, Column, Table, columns_of
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import Body
 from scalecurve_models.comparison.compare_models import LEFT_OUT, SeriesComparison, compare_models
 from scalecurve_models.fitting.least_squares import FitError
@@ -35,24 +35,24 @@ class BesidePaleo:
     notes: tuple[str, ...] = ()
 
 
-def beside_paleo(findings: Findings) -> BesidePaleo:
-    """Paleo on every curve of a report; call it as ``findings.once(beside_paleo)``."""
-    target = findings.target
+def beside_paleo(analysis: Analysis) -> BesidePaleo:
+    """Paleo on every curve of a report; call it as ``analysis.once(beside_paleo)``."""
+    target = analysis.target
     if target is None:
         return BesidePaleo()
     curves: list[tuple[str, SeriesComparison]] = []
     notes: list[str] = []
-    for bundle in findings.bundles:
+    for bundle in analysis.bundles:
         try:
             platform = Platform(find_device(target.device), find_link(target.link or DEFAULT_LINK), *_PPP)
             network = find_network(target.network) if target.network else None
             models = paleo_models(bundle, platform, network)
-            kept = believable(bundle, findings.include_unproved)
-            compared = compare_models(kept, price=findings.price, extra_models=models, include_unproved=True)
+            kept = believable(bundle, analysis.include_unproved)
+            compared = compare_models(kept, price=analysis.price, extra_models=models, include_unproved=True)
         except (FitError, NetworkError, PaleoError, HardwareError) as error:
             notes.append(f"{bundle.label}: not predicted: {' '.join(str(error).split())}")
             continue
-        named = f"{bundle.label}, " if len(findings.bundles) > 1 else ""
+        named = f"{bundle.label}, " if len(analysis.bundles) > 1 else ""
         curves += [(f"{named}{each.series.name}", each) for each in compared if each.measured]
         notes += dict.fromkeys(
             f"{model.name}: {note}"
@@ -67,9 +67,9 @@ def beside_paleo(findings: Findings) -> BesidePaleo:
 _PPP = SOFTWARE["tensorflow"]
 
 
-def paleo_body(findings: Findings) -> Body:
+def paleo_body(analysis: Analysis) -> Body:
     """The section's table, or why there is none."""
-    beside = findings.once(beside_paleo)
+    beside = analysis.once(beside_paleo)
     if not beside.curves:
         return Body(sentences=beside.notes)
     return Body((errors_table(beside),), methods=(_METHOD,))

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, first, level_line, style
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.text import count
@@ -19,9 +19,9 @@ _GRID = 200
 
 
 @plot("allreduce-models", section="allreduce-models", order=10)
-def collectives(findings: Findings) -> Drawing | None:
+def collectives(analysis: Analysis) -> Drawing | None:
     """A row of two panels for each series that could be fitted."""
-    shown, left_out = first(findings.once(model_results).collectives, MOST_SERIES, "series")
+    shown, left_out = first(analysis.once(model_results).collectives, MOST_SERIES, "series")
     if not shown:
         return None
     shapes = list(dict.fromkeys(point.shape for each in shown for point in each.points))

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style, theme
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import is_informative
 from scalecurve_api.text import count
@@ -35,9 +35,9 @@ _TARGET = (
 
 
 @plot("loss", section="learning", order=10)
-def losses(findings: Findings) -> Drawing | None:
+def losses(analysis: Analysis) -> Drawing | None:
     """One panel for each point that was trained."""
-    learning = findings.once(model_results).learning
+    learning = analysis.once(model_results).learning
     points = [(label, point) for label, found in learning for point in found.points]
     if not points:
         return None
@@ -53,9 +53,9 @@ def losses(findings: Findings) -> Drawing | None:
 
 
 @plot("left-out-depths", section="learning", order=15)
-def left_out_depths(findings: Findings) -> Drawing | None:
+def left_out_depths(analysis: Analysis) -> Drawing | None:
     """Of the first bundle with three depths or more."""
-    learning = [found for _, found in findings.once(model_results).learning if found.left_out]
+    learning = [found for _, found in analysis.once(model_results).learning if found.left_out]
     return draw_left_out(learning[0].left_out, learning[0].depth_training) if learning else None
 
 
@@ -77,9 +77,9 @@ def draw_left_out(left_outs: Sequence[LeftOutDepth], training: bool) -> Drawing:
 
 
 @plot("time-to-target", section="learning", order=20)
-def targets(findings: Findings) -> Drawing | None:
+def targets(analysis: Analysis) -> Drawing | None:
     """Training seconds to the target, measured and by the curve, over workers."""
-    learning = findings.once(model_results).learning
+    learning = analysis.once(model_results).learning
     curves: dict[str, list[PointLearningFit]] = {}
     for label, found in learning:
         for point in found.points:

@@ -7,7 +7,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.curves.compute import believable
 from scalecurve.curves.stated import StatedCurve
 from scalecurve.render.table import Table
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.collectives.comparison import CollectiveComparison, compare_bundle
@@ -68,9 +68,9 @@ class ModelResults:
         return published_table(self.published), trainings_table({curve.network for curve in self.published}, here)
 
 
-def model_results(findings: Findings) -> ModelResults:
-    """The fits of a report's bundles; call it as ``findings.once(model_results)``."""
-    return fit_models(findings.bundles, findings.price, findings.published, findings.include_unproved)
+def model_results(analysis: Analysis) -> ModelResults:
+    """The fits of a report's bundles; call it as ``analysis.once(model_results)``."""
+    return fit_models(analysis.bundles, analysis.price, analysis.published, analysis.include_unproved)
 
 
 def fit_models(

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import WIDE_PANEL, Drawing, Sheet, Style, axis, first, level_line, style, theme
 from scalecurve.reporting.drawing.scales import percent_scale
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import is_informative
 from scalecurve_api.spec.scaling import Mode
@@ -48,29 +48,29 @@ _SERVERS = (
 
 
 @plot("paleo-throughput", section="paleo", order=10)
-def throughput(findings: Findings) -> Drawing | None:
+def throughput(analysis: Analysis) -> Drawing | None:
     """Samples/s of all workers."""
-    return _beside_paleo(findings, "Throughput, predicted and measured", "Samples/s", lambda basis, rate, n: rate)
+    return _beside_paleo(analysis, "Throughput, predicted and measured", "Samples/s", lambda basis, rate, n: rate)
 
 
 @plot("paleo-run-time", section="paleo", order=20)
-def run_time(findings: Findings) -> Drawing | None:
+def run_time(analysis: Analysis) -> Drawing | None:
     """Of the training, an epoch or a million samples."""
     return _beside_paleo(
-        findings, "Run time, predicted and measured", "Run time of {} (s)", lambda b, rate, n: b.seconds(rate)
+        analysis, "Run time, predicted and measured", "Run time of {} (s)", lambda b, rate, n: b.seconds(rate)
     )
 
 
 @plot("paleo-cost", section="paleo", order=30)
-def cost(findings: Findings) -> Drawing | None:
+def cost(analysis: Analysis) -> Drawing | None:
     """Of the same work, where there is a price."""
     return _beside_paleo(
-        findings, "Cost, predicted and measured", "Cost of {} ({})", lambda b, rate, n: b.cost(rate, n)
+        analysis, "Cost, predicted and measured", "Cost of {} ({})", lambda b, rate, n: b.cost(rate, n)
     )
 
 
-def _beside_paleo(findings: Findings, title: str, label: str, quantity: Quantity) -> Drawing | None:
-    curves = [(name, each) for name, each in findings.once(beside_paleo).curves if _values(each, "", quantity)]
+def _beside_paleo(analysis: Analysis, title: str, label: str, quantity: Quantity) -> Drawing | None:
+    curves = [(name, each) for name, each in analysis.once(beside_paleo).curves if _values(each, "", quantity)]
     curves = curves[:MOST_PALEO]
     if not curves:
         return None
@@ -111,9 +111,9 @@ def _values(compared: SeriesComparison, model: str, quantity: Quantity) -> list[
 
 
 @plot("predicted", section="predicted", order=10)
-def predicted(findings: Findings) -> Drawing | None:
+def predicted(analysis: Analysis) -> Drawing | None:
     """Every model on every curve of more than one point."""
-    curves = findings.once(model_results).shown
+    curves = analysis.once(model_results).shown
     if not curves:
         return None
     shown, left_out = first(curves, MOST_PANELS, "curves")
@@ -191,12 +191,12 @@ def _curve(comparison: SeriesComparison, name: str) -> ModelCurve | None:
 
 
 @plot("published", section="published", order=10)
-def published_curves(findings: Findings) -> Drawing | None:
+def published_curves(analysis: Analysis) -> Drawing | None:
     """Weak efficiency over the worker count, measured and published."""
-    published = findings.once(model_results).published
+    published = analysis.once(model_results).published
     own = [
         series
-        for series in findings.scaling.series
+        for series in analysis.scaling.series
         if series.mode is Mode.weak and sum(p.efficiency is not None for p in series.points) > 1
     ]
     if not published or not own:
@@ -242,9 +242,9 @@ def draw_published(
 
 
 @plot("time-with-servers", section="learning", order=30)
-def time_with_servers(findings: Findings) -> Drawing | None:
+def time_with_servers(analysis: Analysis) -> Drawing | None:
     """Of the first program whose servers were varied and whose runs reached the target."""
-    programs = [program for program in findings.once(model_results).served if len(program.servers) > 1]
+    programs = [program for program in analysis.once(model_results).served if len(program.servers) > 1]
     program = next((one for one in programs if any(point.to_target_s for point in one.points)), None)
     if program is None:
         return None

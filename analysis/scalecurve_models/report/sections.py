@@ -1,7 +1,7 @@
 """The sections that the models add to a report: tables, and how their numbers were obtained."""
 
 from scalecurve.curves.compute import believable
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import Body, section
 from scalecurve_models.comparison.factors import factor_table
 from scalecurve_models.fitting.separability import RULE
@@ -19,13 +19,13 @@ _PUBLISHED_METHOD = (
 
 
 @section("learning", "Loss and target", order=90, question="train")
-def _learning(findings: Findings) -> Body:
-    return Body(findings.once(model_results).learning_tables())
+def _learning(analysis: Analysis) -> Body:
+    return Body(analysis.once(model_results).learning_tables())
 
 
 @section("predicted", "Predicted vs. measured", order=100, question="predict")
-def _predicted(findings: Findings) -> Body:
-    results = findings.once(model_results)
+def _predicted(analysis: Analysis) -> Body:
+    results = analysis.once(model_results)
     return Body(
         results.comparison_tables(),
         sentences=(_UNTESTED,) if results.judged and not results.shown else (),
@@ -34,27 +34,27 @@ def _predicted(findings: Findings) -> Body:
 
 
 @section("paleo", "Paleo and measurement", order=102, question="predict")
-def _paleo(findings: Findings) -> Body:
+def _paleo(analysis: Analysis) -> Body:
     """Shown where the report is made for a device."""
-    return paleo_body(findings)
+    return paleo_body(analysis)
 
 
 @section("factors", "Factors", order=105, question="predict")
-def _factors(findings: Findings) -> Body:
+def _factors(analysis: Analysis) -> Body:
     """Shown with several bundles: what their devices, networks and years change."""
-    if len(findings.bundles) < 2:
+    if len(analysis.bundles) < 2:
         return Body()
-    return Body((factor_table([believable(bundle) for bundle in findings.bundles]),))
+    return Body((factor_table([believable(bundle) for bundle in analysis.bundles]),))
 
 
 @section("published", "Published curves", order=110, question="predict")
-def _published(findings: Findings) -> Body:
+def _published(analysis: Analysis) -> Body:
     """Shown only with a measured weak curve, or for curves that the user named."""
-    results = findings.once(model_results)
-    weak = bool(findings.published) or any(curve.series.mode == "weak" for curve in results.judged)
+    results = analysis.once(model_results)
+    weak = bool(analysis.published) or any(curve.series.mode == "weak" for curve in results.judged)
     return Body(results.published_tables() if weak else (), methods=(_PUBLISHED_METHOD,) if results.published else ())
 
 
 @section("allreduce-models", "Models of collectives", order=130, question="predict")
-def _allreduce_models(findings: Findings) -> Body:
-    return Body(findings.once(model_results).collective_tables())
+def _allreduce_models(analysis: Analysis) -> Body:
+    return Body(analysis.once(model_results).collective_tables())

@@ -57,15 +57,15 @@ def test_figures_of_one_submitter_judge_nothing():
 
 
 def test_the_report_of_a_language_model_shows_it():
-    findings = analyze(open_bundles(["docs/evidence/gpu/llm-llama-1b.zip"]))
-    standings = findings.once(utilizations)
+    analysis = analyze(open_bundles(["docs/evidence/gpu/llm-llama-1b.zip"]))
+    standings = analysis.once(utilizations)
     assert standings
     assert {each.source for standing in standings for each in standing.others} == {"llm-foundry"}
-    assert [table.name for table in published_section(findings).tables] == ["utilization"]
-    assert mfu_among_published(findings) is not None
+    assert [table.name for table in published_section(analysis).tables] == ["utilization"]
+    assert mfu_among_published(analysis) is not None
 
 
 def test_a_report_without_comparable_models_shows_nothing():
-    findings = analyze(open_bundles(["docs/evidence/h200/sessions.zip"]))
-    assert mfu_among_published(findings) is None
-    assert published_section(findings).tables == ()
+    analysis = analyze(open_bundles(["docs/evidence/h200/sessions.zip"]))
+    assert mfu_among_published(analysis) is None
+    assert published_section(analysis).tables == ()

@@ -192,12 +192,12 @@ def test_points_that_the_program_reported_do_not_count(tmp_path: Path):
 
 def test_a_report_takes_unproved_points_in_where_it_is_told_to(folder: Path, bundle: Bundle, tmp_path: Path):
     """`report` lacked the option that the other verbs have."""
-    findings = analyze([bundle], include_unproved=True)
-    content = compose(findings, draw=False)
+    analysis = analyze([bundle], include_unproved=True)
+    content = compose(analysis, draw=False)
     assert content.warnings[0] == SAID, "they are named all the same"
     assert content.headlines[0].startswith(f"weak: {SAID}; ")
     assert "speed-up on 4 workers" in content.headlines[0]
-    assert [p.per_million is not None for p in findings.costs.series[0].points] == [True] * 3
+    assert [p.per_million is not None for p in analysis.costs.series[0].points] == [True] * 3
     assert [len(s.measured) for s in fit_models([bundle], include_unproved=True).curves] == [3]
     for option, told in (([], False), (["--include-unproved"], True)):
         out = tmp_path / str(told)
@@ -212,15 +212,15 @@ def test_curves_of_accuracy_and_boxes_of_steps_are_hollow_too(tmp_path: Path):
 
     of = experiment("mine", modes=["weak"], windows=3, steps_per_window=10, workload=CUSTOM)
     for name, change, hollow in (("unseen", unseen, True), ("proved", proved, False)):
-        findings = analyze([open_bundle(write_bundle(tmp_path / name, of, QUIET, change=change, evaluations=learnt))])
+        analysis = analyze([open_bundle(write_bundle(tmp_path / name, of, QUIET, change=change, evaluations=learnt))])
         for draw in (plots_of_accuracy.validation_error, plots_of_accuracy.accuracy):
-            drawing = draw(findings)
+            drawing = draw(analysis)
             assert drawing is not None
             lines = [line for line in drawing.figure.axes[-1].lines if len(line.get_xdata()) == 3]
             marked = [line.get_markerfacecolor() == PAPER for line in lines if line.get_marker() not in ("None", None)]
             assert marked == [False, hollow, hollow], "at 1, 2 and 4 workers"
             assert ("Hollow marks are points that do not count" in drawing.caption) is hollow
-        steps = step_times(findings)
+        steps = step_times(analysis)
         assert steps is not None
         assert ("Hollow marks" in steps.caption) is hollow
 

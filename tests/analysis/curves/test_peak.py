@@ -22,13 +22,13 @@ def test_a_share_above_the_peak_is_refused_and_named(tmp_path: Path, engine: str
     def change(record: TrialRecord) -> TrialRecord:
         return record.model_copy(update={"engine": engine, flops: 5e10})
 
-    findings = analyze([open_bundle(write_bundle(tmp_path, OF, Truth(), tables=False, change=change))])
-    table = split_table(findings.scaling)
+    analysis = analyze([open_bundle(write_bundle(tmp_path, OF, Truth(), tables=False, change=change))])
+    table = split_table(analysis.scaling)
     names = [column.name for column in table.columns]
     for row in table.rows:
         assert all(isinstance(row[names.index(name)], RefusedNumber) for name in ("mfu", "hfu"))
     assert not any("MFU and HFU are shares" in note for note in table.notes)
-    result = belief(findings)
+    result = belief(analysis)
     assert result.word == NO
     assert any("MFU is not shown" in each and "10 TFLOP/s (fp32, dense, synthetic)" in each for each in result.cautions)
 

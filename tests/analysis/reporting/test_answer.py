@@ -177,9 +177,9 @@ def test_a_record_that_was_changed_is_left_out_with_a_word(tmp_path: Path) -> No
 
 
 def test_a_bundle_in_which_no_trial_counts_is_not_believed_and_says_why() -> None:
-    findings = analyze(open_bundles([EVIDENCE.with_name("gpu") / "forced-sockets.zip"]))
-    result = belief(findings)
+    analysis = analyze(open_bundles([EVIDENCE.with_name("gpu") / "forced-sockets.zip"]))
+    result = belief(analysis)
     assert result.word == NO
     assert result.cautions[0] == "no trial is valid"
-    assert InvalidReason.wrong_transport.value in findings.missing[0].why
-    assert "NET/Socket" in findings.missing[0].why
+    assert InvalidReason.wrong_transport.value in analysis.missing[0].why
+    assert "NET/Socket" in analysis.missing[0].why

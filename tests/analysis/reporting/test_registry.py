@@ -11,7 +11,7 @@ import pytest
 
 from scalecurve.reporting import compose, registry
 from scalecurve.reporting.drawing import Drawing
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 from tests.waiting import PATIENCE_S
 
@@ -112,7 +112,7 @@ def test_a_plot_of_a_section_that_does_not_exist_is_an_error(monkeypatch: pytest
     del registry.PLOTS["typo"]
 
     @registry.plot("typo", section="scalling", order=1)
-    def typo(findings: Findings) -> Drawing | None:
+    def typo(analysis: Analysis) -> Drawing | None:
         return None
 
     with pytest.raises(ValueError, match=r"plot 'typo': no section 'scalling'; did you mean 'scaling'\? \(sections: "):
@@ -123,6 +123,6 @@ def test_a_name_is_registered_once():
     names = [source.name for source in compose.all_plots()]
     assert len(names) == len(set(names))
     with pytest.raises(ValueError, match="plot 'cost' is already registered"):
-        registry.plot("cost", section="cost", order=1)(lambda findings: None)
+        registry.plot("cost", section="cost", order=1)(lambda analysis: None)
     with pytest.raises(ValueError, match="section 'cost' is already registered"):
-        registry.section("cost", "Cost", order=1)(lambda findings: registry.Body())
+        registry.section("cost", "Cost", order=1)(lambda analysis: registry.Body())

@@ -76,8 +76,8 @@ def test_a_verdict_for_every_value_at_every_worker_count(bundle: Bundle):
 
 
 def test_figures_of_training_have_the_numbers(bundle: Bundle):
-    findings = analyze([bundle])
-    drawings = [draw(findings) for draw in (fit, over_workers, over_values)]
+    analysis = analyze([bundle])
+    drawings = [draw(analysis) for draw in (fit, over_workers, over_values)]
     assert all(drawings)
     by_epoch, by_workers, by_value = (SimpleNamespace(**vars(drawing)) for drawing in drawings)
     assert "training 65.0 %, validation 60.0 %" in by_epoch.tips[0]
@@ -111,7 +111,7 @@ def test_every_axis_has_panels_of_accuracy_epochs_and_time_with_a_legend_of_thei
 
 def test_one_value_at_one_count_has_neither_figure(tmp_path: Path):
     single = rates("one", [1], [0.01])
-    findings = analyze([open_bundle(write_bundle(tmp_path / "one", single, tables=False, evaluations=learned))])
-    assert fit(findings) is not None
-    assert over_workers(findings) is None
-    assert over_values(findings) is None
+    analysis = analyze([open_bundle(write_bundle(tmp_path / "one", single, tables=False, evaluations=learned))])
+    assert fit(analysis) is not None
+    assert over_workers(analysis) is None
+    assert over_values(analysis) is None

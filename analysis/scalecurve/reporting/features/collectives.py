@@ -6,51 +6,51 @@ from scalecurve.curves.allreduce import AllReduceReport, allreduce
 from scalecurve.curves.collectives import OWN, CollectiveResult, CollectivesReport, collectives
 from scalecurve.render import formatting
 from scalecurve.reporting.contributions import Contribution, contribute
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import Body, section
 from scalecurve_api.text import count
 
 
-def allreduce_of(findings: Findings) -> AllReduceReport:
-    """The all-reduces of a report; call it as ``findings.once(allreduce_of)``."""
-    return allreduce(findings.bundles)
+def allreduce_of(analysis: Analysis) -> AllReduceReport:
+    """The all-reduces of a report; call it as ``analysis.once(allreduce_of)``."""
+    return allreduce(analysis.bundles)
 
 
-def collectives_of(findings: Findings) -> CollectivesReport:
-    """The collectives of a report; call it as ``findings.once(collectives_of)``."""
-    return collectives(findings.bundles)
+def collectives_of(analysis: Analysis) -> CollectivesReport:
+    """The collectives of a report; call it as ``analysis.once(collectives_of)``."""
+    return collectives(analysis.bundles)
 
 
 @section("allreduce", "All-reduce", order=120, question="bend")
-def _allreduce(findings: Findings) -> Body:
-    return Body((findings.once(allreduce_of).table(),))
+def _allreduce(analysis: Analysis) -> Body:
+    return Body((analysis.once(allreduce_of).table(),))
 
 
 @section("collectives", "Collectives", order=125, question="bend")
-def _collectives(findings: Findings) -> Body:
-    report = findings.once(collectives_of)
+def _collectives(analysis: Analysis) -> Body:
+    report = analysis.once(collectives_of)
     return Body((report.table(),) if report.results else ())
 
 
 class _Collectives(Contribution):
-    def headlines(self, findings: Findings) -> Iterator[str]:
-        several = len(findings.bundles) > 1
-        for point in findings.once(allreduce_of).points:
+    def headlines(self, analysis: Analysis) -> Iterator[str]:
+        several = len(analysis.bundles) > 1
+        for point in analysis.once(allreduce_of).points:
             best = max(point.sizes, key=lambda size: size.busbw.median)
             where = f"{point.bundle}, " if several else ""
             yield (
                 f"{where}all-reduce over {count(point.point.workers, 'worker')} ({point.point.layout}): "
                 f"{formatting.number(best.busbw.median)} GB/s of bus bandwidth at {formatting.size(best.bytes)}"
             )
-        yield from _highest(findings, several)
+        yield from _highest(analysis, several)
 
-    def methods(self, findings: Findings) -> Iterator[str]:
-        if findings.once(allreduce_of).points:
+    def methods(self, analysis: Analysis) -> Iterator[str]:
+        if analysis.once(allreduce_of).points:
             yield (
                 "All-reduce: algbw = bytes/time, busbw = algbw·2(n-1)/n, GB = 1e9 bytes, time of the slowest rank, "
                 "results checked against the expected sum (the conventions of nccl-tests)."
             )
-        if findings.once(collectives_of).results:
+        if analysis.once(collectives_of).results:
             yield (
                 "Collectives: algbw = bytes/time, busbw = algbw times 2(n-1)/n for all-reduce, (n-1)/n for "
                 "all-gather, reduce-scatter and all-to-all, 1 for broadcast and send-recv (a ring); bytes are what a "
@@ -58,17 +58,17 @@ class _Collectives(Contribution):
                 "(nccl-tests' conventions)."
             )
 
-    def bandwidths(self, findings: Findings) -> Mapping[tuple[int, int], float]:
-        return findings.once(allreduce_of).highest()
+    def bandwidths(self, analysis: Analysis) -> Mapping[tuple[int, int], float]:
+        return analysis.once(allreduce_of).highest()
 
 
 contribute(_Collectives())
 
 
-def _highest(findings: Findings, several: bool) -> Iterator[str]:
+def _highest(analysis: Analysis, several: bool) -> Iterator[str]:
     """The highest bandwidth of each collective, a sentence for every point."""
     best: dict[tuple[str, str], dict[str, CollectiveResult]] = {}
-    for each in findings.once(collectives_of).results:
+    for each in analysis.once(collectives_of).results:
         if each.line.tool == OWN:
             kinds = best.setdefault((each.bundle, each.point.name), {})
             kind = each.line.collective.value

@@ -2,14 +2,14 @@
 
 from scalecurve.curves.best_layout import BestLayout, best_in_words, best_layouts, layout_table
 from scalecurve.curves.pipelines import pipeline_table, pipelines, uneven_stages
-from scalecurve.reporting.findings import Findings, competing
+from scalecurve.reporting.findings import Analysis, competing
 from scalecurve.reporting.registry import Body, section
 
 
-def layout_results(findings: Findings) -> tuple[BestLayout, ...]:
+def layout_results(analysis: Analysis) -> tuple[BestLayout, ...]:
     """The best layout at each worker count, without points that do not count; of a search, the best of all its axes."""
-    searched = {bundle.label for bundle in findings.bundles if bundle.selected}
-    series = competing(findings)
+    searched = {bundle.label for bundle in analysis.bundles if bundle.selected}
+    series = competing(analysis)
     return (
         *best_layouts([one for one in series if one.bundle not in searched]),
         *best_layouts([one for one in series if one.bundle in searched], compared=lambda axis: True),
@@ -17,12 +17,12 @@ def layout_results(findings: Findings) -> tuple[BestLayout, ...]:
 
 
 @section("layouts", "Best layout", order=16, question="scale")
-def _layouts(findings: Findings) -> Body:
-    results = findings.once(layout_results)
+def _layouts(analysis: Analysis) -> Body:
+    results = analysis.once(layout_results)
     return Body((layout_table(results),), sentences=tuple(best_in_words(results)))
 
 
 @section("pipelines", "Pipelines", order=25, question="bend")
-def _pipelines(findings: Findings) -> Body:
-    results = pipelines(findings.bundles)
+def _pipelines(analysis: Analysis) -> Body:
+    results = pipelines(analysis.bundles)
     return Body((pipeline_table(results),), sentences=tuple(uneven_stages(results)))

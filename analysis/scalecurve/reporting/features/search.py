@@ -2,14 +2,14 @@
 
 from scalecurve.bundle.search_file import SEARCH
 from scalecurve.planning.search_words import search_in_words, search_table
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import Body, section
 
 
 @section("search", "Search", order=17, question="scale")
-def _search(findings: Findings) -> Body:
-    records = [(bundle.label, bundle.companion(SEARCH)) for bundle in findings.bundles]
+def _search(analysis: Analysis) -> Body:
+    records = [(bundle.label, bundle.companion(SEARCH)) for bundle in analysis.bundles]
     searched = [(label, record) for label, record in records if record is not None]
-    several = len(findings.bundles) > 1
+    several = len(analysis.bundles) > 1
     lines = [f"{label}: {line}" if several else line for label, record in searched for line in search_in_words(record)]
     return Body(tuple(search_table(record) for _, record in searched), sentences=tuple(lines))

@@ -6,7 +6,7 @@ from scalecurve.curves.results import SeriesResult
 from scalecurve.render import formatting
 from scalecurve.render.table import Table
 from scalecurve.reporting.contributions import AxisPoint, Contribution, Place, Ranking, contribute
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import Body, section
 from scalecurve.training_results import PointTraining, Training, of_series
 from scalecurve.training_results.along_axes import along_axes
@@ -14,9 +14,9 @@ from scalecurve.training_results.by_approach import contest, contests
 from scalecurve_api.text import count
 
 
-def training_of(findings: Findings) -> Training:
-    """Return the trainings of a report; call it as ``findings.once(training_of)``."""
-    return of_series(findings.measured)
+def training_of(analysis: Analysis) -> Training:
+    """Return the trainings of a report; call it as ``analysis.once(training_of)``."""
+    return of_series(analysis.measured)
 
 
 _SECTIONS: tuple[tuple[str, str, int, Callable[[Training], tuple[Table, ...]]], ...] = (
@@ -29,19 +29,19 @@ _SECTIONS: tuple[tuple[str, str, int, Callable[[Training], tuple[Table, ...]]], 
 )
 for _name, _title, _order, _tables in _SECTIONS:
     section(_name, _title, order=_order, question="train")(
-        lambda findings, tables=_tables: Body(tables(findings.once(training_of)))
+        lambda analysis, tables=_tables: Body(tables(analysis.once(training_of)))
     )
 
 
 class _Training(Contribution):
-    def winners(self, findings: Findings, names: Mapping[tuple[str, str], str]) -> Sequence[str]:
+    def winners(self, analysis: Analysis, names: Mapping[tuple[str, str], str]) -> Sequence[str]:
         """Return a sentence for each experiment that trained several models to accuracy."""
-        points = findings.once(training_of).points
+        points = analysis.once(training_of).points
         workers = len({p.point.workers for p in points}) > 1
         return tuple(contest.spelled(names, workers) for contest in contests(points))
 
-    def in_answer(self, findings: Findings, series: SeriesResult, few: bool) -> str:
-        trained = _trained(findings, series)
+    def in_answer(self, analysis: Analysis, series: SeriesResult, few: bool) -> str:
+        trained = _trained(analysis, series)
         if not trained:
             return ""
         last = max(trained, key=lambda p: p.point.workers)
@@ -49,8 +49,8 @@ class _Training(Contribution):
             return f"; accuracy {formatting.percent(last.final.value)}"
         return _accuracy(last)
 
-    def in_headline(self, findings: Findings, series: SeriesResult) -> str:
-        trained = _trained(findings, series)
+    def in_headline(self, analysis: Analysis, series: SeriesResult) -> str:
+        trained = _trained(analysis, series)
         if not trained:
             return ""
         last = trained[-1]
@@ -58,32 +58,32 @@ class _Training(Contribution):
         where = "" if last.point.workers == largest else f" on {count(last.point.workers, 'worker')}"
         return _accuracy(last) + where
 
-    def ranking(self, findings: Findings) -> Ranking | None:
-        points = {(p.bundle, p.point.name): p for p in findings.once(training_of).points}
+    def ranking(self, analysis: Analysis) -> Ranking | None:
+        points = {(p.bundle, p.point.name): p for p in analysis.once(training_of).points}
 
         def ties(places: Sequence[Place]) -> int:
             return len(contest([points[place] for place in places]).tied)
 
         return Ranking({place: p.final.value for place, p in points.items()}, ties) if points else None
 
-    def along_axis(self, findings: Findings, axis: str) -> Sequence[AxisPoint]:
-        results = along_axes(findings.once(training_of).points)
+    def along_axis(self, analysis: Analysis, axis: str) -> Sequence[AxisPoint]:
+        results = along_axes(analysis.once(training_of).points)
         return [
             AxisPoint(r.training.bundle, r.rest, r.training.point.workers, r.value, r.training.final)
             for r in results
             if r.axis == axis
         ]
 
-    def leads(self, findings: Findings) -> bool:
-        return bool(findings.once(training_of).points)
+    def leads(self, analysis: Analysis) -> bool:
+        return bool(analysis.once(training_of).points)
 
 
 contribute(_Training())
 
 
-def _trained(findings: Findings, series: SeriesResult) -> list[PointTraining]:
+def _trained(analysis: Analysis, series: SeriesResult) -> list[PointTraining]:
     """The trainings of a curve, by worker count."""
-    points = findings.once(training_of).points
+    points = analysis.once(training_of).points
     trained = [p for p in points if (p.bundle, p.series) == (series.bundle, series.name)]
     return sorted(trained, key=lambda p: p.point.workers)
 

@@ -12,7 +12,7 @@ from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, level_line, style
 from scalecurve.reporting.drawing.marks import hollow, hollow_caption
 from scalecurve.reporting.features.training_results import training_of
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.training_results import PointTraining
 
@@ -22,9 +22,9 @@ LOG_FROM = 8.0  # a log axis where the largest error is this many times the smal
 
 
 @plot("error", section="accuracy", order=10)
-def validation_error(findings: Findings) -> Drawing | None:
+def validation_error(analysis: Analysis) -> Drawing | None:
     """The mean over repetitions, and each repetition as a thin line; one panel, wide enough for a dozen points."""
-    points = findings.once(training_of).points
+    points = analysis.once(training_of).points
     if not points:
         return None
     shown, left_out = drawn_points(points)
@@ -38,7 +38,7 @@ def validation_error(findings: Findings) -> Drawing | None:
             errors = [1 - e.accuracy for e in run]
             axes.plot([e.epoch for e in run], errors, color=look.color, linewidth=0.7, alpha=0.4)
         epochs, means = mean_error(p)
-        curve = _curve(findings, p, look)
+        curve = _curve(analysis, p, look)
         (line,) = axes.plot(epochs, means, **curve, markersize=4, markevery=max(1, len(epochs) // 14), label=p.label)
         sheet.handles[p.label] = line
     targets = sorted({p.target for p in shown if p.target is not None})
@@ -58,15 +58,15 @@ def validation_error(findings: Findings) -> Drawing | None:
             " Thick lines are means over the repetitions, up to the last epoch of all; thin lines are single ones."
         )
     caption += " The dashed line is the target." if targets else ""
-    return sheet.drawing("Validation error", caption + hollow_caption(_result(findings, p) for p in shown) + left_out)
+    return sheet.drawing("Validation error", caption + hollow_caption(_result(analysis, p) for p in shown) + left_out)
 
 
-def _curve(findings: Findings, p: PointTraining, look: Style) -> dict[str, Any]:
-    return look.curve | (hollow(look) if _result(findings, p).doubts else {})
+def _curve(analysis: Analysis, p: PointTraining, look: Style) -> dict[str, Any]:
+    return look.curve | (hollow(look) if _result(analysis, p).doubts else {})
 
 
-def _result(findings: Findings, p: PointTraining) -> PointResult:
-    return findings.result_of(p.bundle, p.series, p.point)
+def _result(analysis: Analysis, p: PointTraining) -> PointResult:
+    return analysis.result_of(p.bundle, p.series, p.point)
 
 
 def mean_error(p: PointTraining) -> tuple[list[int], list[float]]:
@@ -80,18 +80,18 @@ def mean_error(p: PointTraining) -> tuple[list[int], list[float]]:
 
 
 @plot("accuracy", section="accuracy", order=20)
-def accuracy(findings: Findings) -> Drawing | None:
+def accuracy(analysis: Analysis) -> Drawing | None:
     """A thin line per repetition, with markers on the first of each point."""
-    if not findings.once(training_of).points:
+    if not analysis.once(training_of).points:
         return None
-    shown, left_out = drawn_points(findings.once(training_of).points)
+    shown, left_out = drawn_points(analysis.once(training_of).points)
     targets = {p.target for p in shown if p.target is not None}
     everything = [e for p in shown for run in p.runs for e in run]
     fitted = [e.train_accuracy for e in everything if e.train_accuracy is not None]
     sheet = Sheet(2 if fitted else 1, [p.label for p in shown])
     over_epochs, by_time = sheet.panels[0], sheet.panels[-1]
     for index, p in enumerate(shown):
-        curve = _curve(findings, p, style(index))
+        curve = _curve(analysis, p, style(index))
         for number, run in enumerate(p.runs):
             line = _line(by_time, curve, number, [(e.wall_s, e.accuracy) for e in run])
             if number == 0:
@@ -113,7 +113,7 @@ def accuracy(findings: Findings) -> Drawing | None:
     caption = "Thin lines are repetitions."
     caption += " Training accuracy is that of each step's own model on the batches it trained on." if fitted else ""
     caption += " The dashed line is the target." if targets else ""
-    return sheet.drawing("Accuracy", caption + hollow_caption(_result(findings, p) for p in shown) + left_out)
+    return sheet.drawing("Accuracy", caption + hollow_caption(_result(analysis, p) for p in shown) + left_out)
 
 
 def _line(axes: Axes, curve: dict[str, Any], number: int, places: Sequence[tuple[float, float]]) -> Line2D:

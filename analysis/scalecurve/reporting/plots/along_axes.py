@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from scalecurve.curves.along_axes import ValueResult, spelled
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style
-from scalecurve.reporting.findings import Findings, axis_results
+from scalecurve.reporting.findings import Analysis, axis_results
 from scalecurve.reporting.registry import plot
 from scalecurve_api.text import count
 
@@ -16,14 +16,14 @@ _CAPTION = "Every value of an axis at the usual values of the others, all worker
 
 
 @plot("axes", section="axes", order=10)
-def along_axes(findings: Findings) -> Drawing | None:
+def along_axes(analysis: Analysis) -> Drawing | None:
     """One panel an axis; None where nothing but the worker count varies."""
-    results = [result for result in findings.once(axis_results) if not result.rest]
+    results = [result for result in analysis.once(axis_results) if not result.rest]
     panels = list(dict.fromkeys((result.bundle, result.axis) for result in results))
     if not panels:
         return None
     shown, left_out = first(panels, MOST_AXES, "axes")
-    several = len(findings.bundles) > 1
+    several = len(analysis.bundles) > 1
     workers = sorted({result.workers for result in results})
     sheet = Sheet(len(shown), [count(number, "worker") for number in workers] if len(workers) > 1 else [])
     for panel, key in zip(sheet.panels, shown, strict=True):

@@ -10,7 +10,7 @@ from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
 from scalecurve.reporting.among_published import judged, shipped, utilizations
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style, theme
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve_corpus.schema import PublishedPoint
 from scalecurve_corpus.standing import PublishedStanding
@@ -30,10 +30,10 @@ _MFU_CAPTION = (
 
 
 @plot("among-published", section="among-published", order=10)
-def among_published(findings: Findings) -> Drawing | None:
+def among_published(analysis: Analysis) -> Drawing | None:
     """A panel for each device and model with a judged point."""
     kinds: dict[tuple[str, str, str], list[PublishedStanding]] = {}
-    for standing in findings.once(judged):
+    for standing in analysis.once(judged):
         kinds.setdefault((standing.own.model, standing.own.device, standing.unit), []).append(standing)
     if not kinds:
         return None
@@ -96,10 +96,10 @@ def _columns(places: Sequence[tuple[int, float]]) -> tuple[list[int], list[float
 
 
 @plot("mfu-among-published", section="among-published", order=20)
-def mfu_among_published(findings: Findings) -> Drawing | None:
+def mfu_among_published(analysis: Analysis) -> Drawing | None:
     """A panel for each device and model with an MFU and enough published ones beside it."""
     kinds: dict[tuple[str, str], list[UtilizationStanding]] = {}
-    for standing in findings.once(utilizations):
+    for standing in analysis.once(utilizations):
         kinds.setdefault((standing.own.model, standing.own.device), []).append(standing)
     if not kinds:
         return None

@@ -8,7 +8,7 @@ from scalecurve.curves.collectives import OWN, CollectiveResult
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style
 from scalecurve.reporting.features.collectives import allreduce_of, collectives_of
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.text import count
@@ -31,9 +31,9 @@ class _Size(NamedTuple):
 
 
 @plot("allreduce", section="allreduce", order=10)
-def bandwidth(findings: Findings) -> Drawing | None:
+def bandwidth(analysis: Analysis) -> Drawing | None:
     """busbw and time over the message size; the band is the spread over repetitions."""
-    report = findings.once(allreduce_of)
+    report = analysis.once(allreduce_of)
     caption = (
         "Median over repetitions; the band spans min to max. Bus bandwidth is bytes/time·2(n-1)/n, time is that of "
         "the slowest rank."
@@ -42,14 +42,14 @@ def bandwidth(findings: Findings) -> Drawing | None:
 
 
 @plot("collectives", section="collectives", order=10)
-def collectives(findings: Findings) -> Drawing | None:
+def collectives(analysis: Analysis) -> Drawing | None:
     """busbw and time over the message size; the band is the interval over repetitions."""
     caption = (
         "Medians of each repetition's calls; the band is the 95 % interval over repetitions. Bus bandwidth is "
         "bytes/time by the factor of the collective (2(n-1)/n of an all-reduce, (n-1)/n of all-gather, reduce-scatter "
         "and all-to-all, 1 of broadcast and send-recv), time is that of the slowest rank."
     )
-    return _drawing("Collectives", list(_by_collective(findings.once(collectives_of).results)), caption)
+    return _drawing("Collectives", list(_by_collective(analysis.once(collectives_of).results)), caption)
 
 
 def _drawing(title: str, curves: Sequence[tuple[str, list[_Size]]], caption: str) -> Drawing | None:

@@ -9,7 +9,7 @@ from scalecurve.curves.series_matching import side_by_side
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
 from scalecurve.reporting.drawing.marks import hollow_caption
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 
 MOST_PANELS = 8
@@ -25,27 +25,27 @@ _TRACED = " With the method profiler-pass it is the share of traced steps in whi
 
 
 @plot("split", section="time", order=10)
-def breakdown(findings: Findings) -> Drawing | None:
+def breakdown(analysis: Analysis) -> Drawing | None:
     """The stacked bars, where the exposed communication of any point was measured."""
-    series_shown = [series for series in findings.curves.series if any(p.exposed_s for p in series.points)]
+    series_shown = [series for series in analysis.curves.series if any(p.exposed_s for p in series.points)]
     if not series_shown:
         return None
     shown, left_out = first(side_by_side(series_shown), MOST_PANELS, "series")
-    several = len(findings.bundles) > 1
+    several = len(analysis.bundles) > 1
     sheet = Sheet(len(shown), legend_rows=1)
     for panel, series in zip(sheet.panels, shown, strict=True):
         sheet.handles |= _panel(panel, series)
     sheet.name_panels([series.name for series in shown], [f"{series.bundle}: " if several else "" for series in shown])
     caption = (
         _CAPTION
-        + (_TRACED if _traced(findings) else "")
+        + (_TRACED if _traced(analysis) else "")
         + hollow_caption((p for series in shown for p in series.points), "Bars without filling")
     )
     return sheet.drawing("Compute and exposed communication", caption + left_out)
 
 
-def _traced(findings: Findings) -> bool:
-    summaries = (t.record.summary for bundle in findings.bundles for t in bundle.trials if t.good and t.record)
+def _traced(analysis: Analysis) -> bool:
+    summaries = (t.record.summary for bundle in analysis.bundles for t in bundle.trials if t.good and t.record)
     return any(each and each.exposed and each.exposed.method == "profiler-pass" for each in summaries)
 
 

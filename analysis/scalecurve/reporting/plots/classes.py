@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
 from scalecurve.reporting.features.training_results import training_of
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.training_results.tables import class_name, data_sets
 from scalecurve_api.record.facts.dataset import DatasetFacts
@@ -16,9 +16,9 @@ _CHANGED = " Outlines are the items as stored, before workload.data.labels chang
 
 
 @plot("classes", section="data", order=5)
-def class_histogram(findings: Findings) -> Drawing | None:
+def class_histogram(analysis: Analysis) -> Drawing | None:
     """A panel for each data set that differs; None where classes were not counted."""
-    sets = [(label, facts) for label, facts in data_sets(findings.once(training_of).points) if facts.class_counts]
+    sets = [(label, facts) for label, facts in data_sets(analysis.once(training_of).points) if facts.class_counts]
     if not sets:
         return None
     shown, left_out = first(sets, MOST_SETS, "data sets")

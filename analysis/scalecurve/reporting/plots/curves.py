@@ -23,7 +23,7 @@ from scalecurve.reporting.drawing.marks import (
 )
 from scalecurve.reporting.drawing.scales import in_sight, log_scale, percent_scale, ratio_scale
 from scalecurve.reporting.drawing.sheet import RIGHT, RIGHT_AXIS
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.prices import MILLION
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import Estimate
@@ -52,70 +52,70 @@ class _Quantity:
 
 
 @plot("speedup", section="scaling", order=10)
-def speedup(findings: Findings) -> Drawing | None:
+def speedup(analysis: Analysis) -> Drawing | None:
     """Where any series has two points to compare."""
-    if not _compared(findings):
+    if not _compared(analysis):
         return None
     caption = "Throughput relative to the baseline; the dashed line is ideal."
     quantity = _Quantity("Speed-up", "Speed-up", lambda p: p.speedup, caption, diagonal, ratio_scale)
-    return _draw(findings.curves, quantity)
+    return _draw(analysis.curves, quantity)
 
 
 @plot("efficiency", section="scaling", order=20)
-def efficiency(findings: Findings) -> Drawing | None:
+def efficiency(analysis: Analysis) -> Drawing | None:
     """Where any series has two points to compare."""
-    if not _compared(findings):
+    if not _compared(analysis):
         return None
     caption = "Speed-up divided by the growth in workers; 100 % is ideal, higher values are explained under the table."
     quantity = _Quantity("Efficiency", "Efficiency", lambda p: p.efficiency, caption, hundred, percent_scale)
-    return _draw(findings.curves, quantity)
+    return _draw(analysis.curves, quantity)
 
 
 @plot("throughput", section="scaling", order=30)
-def throughput(findings: Findings) -> Drawing | None:
+def throughput(analysis: Analysis) -> Drawing | None:
     """All workers together."""
     caption = (
         "Samples divided by wall time of the timed windows, all workers together. Bars are intervals; thin lines "
         "extrapolate each baseline proportionally."
     )
-    label = f"Throughput ({_unit(findings.curves)}/s)"
-    return _draw(findings.curves, _Quantity("Throughput", label, lambda p: p.throughput, caption, proportional))
+    label = f"Throughput ({_unit(analysis.curves)}/s)"
+    return _draw(analysis.curves, _Quantity("Throughput", label, lambda p: p.throughput, caption, proportional))
 
 
 @plot("step-time", section="time", order=5)
-def step_time(findings: Findings) -> Drawing | None:
+def step_time(analysis: Analysis) -> Drawing | None:
     """Where any series has two points to compare."""
-    if not _compared(findings):
+    if not _compared(analysis):
         return None
     caption = (
         "Time of one step (iteration), that of the slowest worker. Ideal is a flat line with the same batch per "
         "worker, and the thin line with the same global batch."
     )
     quantity = _Quantity("Step time over workers", "Step (ms)", _step_ms, caption, _ideal_step)
-    return _draw(findings.curves, quantity)
+    return _draw(analysis.curves, quantity)
 
 
 @plot("epoch", section="cost", order=10)
-def epoch(findings: Findings) -> Drawing | None:
+def epoch(analysis: Analysis) -> Drawing | None:
     """Of an epoch, with all epochs on the right where these are known; else of a million samples, of several points."""
-    if not any(series.dataset_samples for series in findings.costs.series):
-        return _draw(findings.costs.scaling, _million(findings)) if _compared(findings) else None
-    epochs = {series.epochs for series in findings.costs.series}
+    if not any(series.dataset_samples for series in analysis.costs.series):
+        return _draw(analysis.costs.scaling, _million(analysis)) if _compared(analysis) else None
+    epochs = {series.epochs for series in analysis.costs.series}
     total = epochs.pop() if len(epochs) == 1 else None
     quantity = _Quantity(
         title="Epoch time" + (" and full training time" if total else ""),
         label="Epoch (s)",
-        value=_cost_value(findings, "epoch_s"),
+        value=_cost_value(analysis, "epoch_s"),
         caption="Samples per epoch divided by throughput; thin lines are ideal."
         + (f" The right axis shows {total:,} epochs." if total else ""),
         ideal=inverse_proportional,
         right=(f"{total:,} epochs (h)", total / 3600) if total else None,
     )
-    return _draw(findings.costs.scaling, quantity)
+    return _draw(analysis.costs.scaling, quantity)
 
 
-def _million(findings: Findings) -> _Quantity:
-    unit = _unit(findings.curves)
+def _million(analysis: Analysis) -> _Quantity:
+    unit = _unit(analysis.curves)
     return _Quantity(
         title=f"Run time of a million {unit}",
         label=f"Run time of a million {unit} (s)",
@@ -126,33 +126,33 @@ def _million(findings: Findings) -> _Quantity:
 
 
 @plot("cost", section="cost", order=20)
-def cost(findings: Findings) -> Drawing | None:
+def cost(analysis: Analysis) -> Drawing | None:
     """Of an epoch where every point has that, else of a million samples; where there is a price."""
-    currencies = sorted({series.currency for series in findings.costs.series if series.currency})
+    currencies = sorted({series.currency for series in analysis.costs.series if series.currency})
     if not currencies:
         return None
-    points = [p for series in findings.costs.series for p in series.points if p.result.measured]
+    points = [p for series in analysis.costs.series for p in series.points if p.result.measured]
     by_epoch = all(p.epoch_cost is not None for p in points)
     money = "/".join(currencies)
     quantity = _Quantity(
         title="Cost",
-        label=f"Cost per epoch ({money})" if by_epoch else f"Cost per million {_unit(findings.curves)} ({money})",
-        value=_cost_value(findings, "epoch_cost" if by_epoch else "per_million"),
+        label=f"Cost per epoch ({money})" if by_epoch else f"Cost per million {_unit(analysis.curves)} ({money})",
+        value=_cost_value(analysis, "epoch_cost" if by_epoch else "per_million"),
         caption="Workers × hours × price. The lowest point is the cheapest worker count; a flat line would be ideal.",
     )
-    return _draw(findings.costs.scaling, quantity)
+    return _draw(analysis.costs.scaling, quantity)
 
 
 @plot("energy", section="cost", order=40)
-def energy(findings: Findings) -> Drawing | None:
+def energy(analysis: Analysis) -> Drawing | None:
     """Where devices count their energy."""
     caption = "Energy of all devices during the timed windows, from their own counters, per sample."
-    label = f"Energy (J/{_unit(findings.curves).removesuffix('s')})"
-    return _draw(findings.curves, _Quantity("Energy", label, lambda p: p.energy_j, caption))
+    label = f"Energy (J/{_unit(analysis.curves).removesuffix('s')})"
+    return _draw(analysis.curves, _Quantity("Energy", label, lambda p: p.energy_j, caption))
 
 
-def _compared(findings: Findings) -> bool:
-    return any(len({p.workers for p in series.points if p.speedup}) > 1 for series in findings.curves.series)
+def _compared(analysis: Analysis) -> bool:
+    return any(len({p.workers for p in series.points if p.speedup}) > 1 for series in analysis.curves.series)
 
 
 def _step_ms(p: PointResult) -> Estimate | None:
@@ -169,9 +169,9 @@ def _unit(curves: ScalingResult) -> str:
     return units.pop() if len(units) == 1 else "samples"
 
 
-def _cost_value(findings: Findings, name: str) -> Value:
+def _cost_value(analysis: Analysis, name: str) -> Value:
     values: dict[int, Estimate | None] = {
-        id(p.result): getattr(p, name) for series in findings.costs.series for p in series.points
+        id(p.result): getattr(p, name) for series in analysis.costs.series for p in series.points
     }
     return lambda p: values[id(p)]
 

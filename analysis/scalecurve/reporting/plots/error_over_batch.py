@@ -6,7 +6,7 @@ from scalecurve.render import formatting
 from scalecurve.render.labels import brief, shortened
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style
 from scalecurve.reporting.features.training_results import training_of
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.training_results import PointTraining
 from scalecurve.training_results.outcome import spelled_axis
@@ -26,9 +26,9 @@ _NOISE_CAPTION = (
 
 
 @plot("error-over-batch", section="training-axes", order=20)
-def error_over_batch(findings: Findings) -> Drawing | None:
+def error_over_batch(analysis: Analysis) -> Drawing | None:
     """A line for each program with two global batches or more; None where there is none."""
-    lines = {name: line for name, line in _lines(findings).items() if len(line) > 1}
+    lines = {name: line for name, line in _lines(analysis).items() if len(line) > 1}
     if not lines:
         return None
     names, left_out = first(list(lines), MOST_LINES, "series")
@@ -55,11 +55,11 @@ def error_over_batch(findings: Findings) -> Drawing | None:
     return sheet.drawing("Validation error over global batch", _CAPTION + note + left_out)
 
 
-def _lines(findings: Findings) -> Mapping[str, dict[int, PointTraining]]:
+def _lines(analysis: Analysis) -> Mapping[str, dict[int, PointTraining]]:
     """Points by what they share and by global batch; of two with one batch, the one on fewer workers."""
-    several = len(findings.bundles) > 1
+    several = len(analysis.bundles) > 1
     lines: dict[str, dict[int, PointTraining]] = {}
-    for p in sorted(findings.once(training_of).points, key=lambda p: p.point.workers):
+    for p in sorted(analysis.once(training_of).points, key=lambda p: p.point.workers):
         if p.point.global_batch is not None:
             others = [f"{n}={spelled_axis(v)}" for n, v in p.point.axes.items() if not n.startswith("batch.")]
             name = " ".join([*([f"{p.bundle}:"] if several else []), p.point.mode.value, *others])
@@ -72,10 +72,10 @@ def _less(share: float | None) -> float | None:
 
 
 @plot("noise-scale", section="noise-scale", order=10)
-def noise_scale(findings: Findings) -> Drawing | None:
+def noise_scale(analysis: Analysis) -> Drawing | None:
     """One curve per point, if any epoch's scale is known."""
     curves = []
-    for p in findings.once(training_of).points:
+    for p in analysis.once(training_of).points:
         scales = [(epoch, known_scale(p, rows)) for epoch, rows in noise_by_epoch(p).items()]
         epoch_scales = [(epoch, scale) for epoch, scale in scales if scale is not None and scale.value > 0]
         if epoch_scales:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scalecurve.reporting.drawing import Drawing
 from scalecurve.reporting.drawing.sheet import DPI
 from scalecurve.reporting.features.training_results import training_of
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.training_results import PointTraining
 from scalecurve.training_results.tables import class_name
@@ -27,9 +27,9 @@ _UNCHANGED = "Images from the data set with their class; training steps saw them
 
 
 @plot("pictures", section="data", order=10)
-def images(findings: Findings) -> Drawing | None:
+def images(analysis: Analysis) -> Drawing | None:
     """A row of originals, and a row for each way in which the points transformed them."""
-    data_sets = [(p, DATASET.of(p.records[0])) for p in findings.once(training_of).points]
+    data_sets = [(p, DATASET.of(p.records[0])) for p in analysis.once(training_of).points]
     with_images = [(p, facts) for p, facts in data_sets if facts is not None and facts.pictures]
     if not with_images:
         return None

@@ -9,7 +9,7 @@ from scalecurve.curves.best_layout import PREFIX, BestLayout, Member, Standing
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style
 from scalecurve.reporting.features.layouts import layout_results
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve_api.programs.degrees import Dimension
 from scalecurve_api.spec.trial import Point
@@ -26,9 +26,9 @@ _CAPTION = (
 
 
 @plot("layouts", section="layouts", order=10)
-def layouts(findings: Findings) -> Drawing | None:
+def layouts(analysis: Analysis) -> Drawing | None:
     """One panel for each worker count with several layouts; one worker has none, whatever its degrees are called."""
-    several = [r for r in findings.once(layout_results) if len({label_of(m.point) for m in r.members}) > 1]
+    several = [r for r in analysis.once(layout_results) if len({label_of(m.point) for m in r.members}) > 1]
     results = sorted(several, key=lambda result: -result.point.workers)
     if not results:
         return None

@@ -9,7 +9,7 @@ from scalecurve.render.labels import brief, shortened
 from scalecurve.reporting.drawing import WIDE_PANEL, Drawing, Sheet, axis, style
 from scalecurve.reporting.drawing.marks import hollow_marks
 from scalecurve.reporting.drawing.scales import ends
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.reporting.theme import FAINT
 from scalecurve.statistics.estimate import Estimate
@@ -41,9 +41,9 @@ class _Mark:
 
 
 @plot("pareto", section="cost", order=30)
-def pareto(findings: Findings) -> Drawing | None:
+def pareto(analysis: Analysis) -> Drawing | None:
     """Of the full training, an epoch or a million samples: the most that is known for every curve."""
-    shown = [series for series in findings.costs.series if series.front and len(series.series.measured) > 1]
+    shown = [series for series in analysis.costs.series if series.front and len(series.series.measured) > 1]
     if not shown or len({series.currency for series in shown}) != 1:
         return None
     unit, samples = _work(shown)
@@ -54,11 +54,11 @@ def pareto(findings: Findings) -> Drawing | None:
 
 
 @plot("pareto-to-target", section="cost", order=35)
-def pareto_to_target(findings: Findings) -> Drawing | None:
+def pareto_to_target(analysis: Analysis) -> Drawing | None:
     """Of training to a fixed accuracy: money where there is a price, else the workers' time; None without a target."""
-    currencies = {series.currency for series in findings.costs.series}
+    currencies = {series.currency for series in analysis.costs.series}
     money = currencies.pop() if len(currencies) == 1 else None
-    drawn = [(series, _target_marks(series, priced=money is not None)) for series in findings.costs.series]
+    drawn = [(series, _target_marks(series, priced=money is not None)) for series in analysis.costs.series]
     drawn = [(series, marks) for series, marks in drawn if len(marks) > 1]
     if not drawn:
         return None

@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style, theme
 from scalecurve.reporting.features.training_results import training_of
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results import PointTraining
@@ -25,9 +25,9 @@ _HISTOGRAMS = (
 
 
 @plot("quantization", section="quantization", order=10)
-def quantization(findings: Findings) -> Drawing | None:
+def quantization(analysis: Analysis) -> Drawing | None:
     """A row of two panels for each point."""
-    quantized = _quantized(findings)
+    quantized = _quantized(analysis)
     if not quantized:
         return None
     shown, left_out = first(quantized, MOST_POINTS, "points")
@@ -42,8 +42,8 @@ def quantization(findings: Findings) -> Drawing | None:
     return sheet.drawing("Accuracy and error over bits", _CAPTION + left_out)
 
 
-def _quantized(findings: Findings) -> list[PointTraining]:
-    return [p for p in findings.once(training_of).points if rows_of(p)]
+def _quantized(analysis: Analysis) -> list[PointTraining]:
+    return [p for p in analysis.once(training_of).points if rows_of(p)]
 
 
 def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]:
@@ -94,9 +94,9 @@ def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]
 
 
 @plot("quantization-histograms", section="quantization", order=20)
-def histograms(findings: Findings) -> Drawing | None:
+def histograms(analysis: Analysis) -> Drawing | None:
     """Weights, biases and activations of a few layers of the first point."""
-    quantized = _quantized(findings)
+    quantized = _quantized(analysis)
     by_place = {(str(h.kind), h.layer): h for h in facts_of(quantized[0])[0].histograms} if quantized else {}
     layers = list(dict.fromkeys(layer for _, layer in by_place))
     if not layers:

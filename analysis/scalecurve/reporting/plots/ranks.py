@@ -11,7 +11,7 @@ from scalecurve.bundle.steps import QUANTILES
 from scalecurve.curves.series_matching import side_by_side
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
 from scalecurve.reporting.drawing.marks import hollow_caption
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import count
@@ -29,16 +29,16 @@ _P5, _P25, _P50, _P75, _P95, _P99 = (QUANTILES.index(q) for q in (0.05, 0.25, 0.
 
 
 @plot("step-times", section="time", order=20)
-def step_times(findings: Findings) -> Drawing | None:
+def step_times(analysis: Analysis) -> Drawing | None:
     """The distributions at the largest measured worker count of each series."""
-    several = len({series.bundle for series in findings.measured}) > 1
-    chosen = [(series, _choose(series, findings.step_summaries)) for series in side_by_side(findings.measured)]
+    several = len({series.bundle for series in analysis.measured}) > 1
+    chosen = [(series, _choose(series, analysis.step_summaries)) for series in side_by_side(analysis.measured)]
     shown, left_out = first([(series, *choice) for series, choice in chosen if choice], MOST_PANELS, "series")
     if not shown:
         return None
     sheet = Sheet(len(shown), [label for label, _ in _LEGEND])
     sheet.handles |= {label: Line2D([], [], label=label, **look) for label, look in _LEGEND}
-    results = [findings.result_of(series.bundle, series.name, point) for series, point, _ in shown]
+    results = [analysis.result_of(series.bundle, series.name, point) for series, point, _ in shown]
     for axes, (_, _, summary), result in zip(sheet.panels, shown, results, strict=True):
         _draw(axes, summary, bool(result.doubts))
     sheet.name_panels(

@@ -7,7 +7,7 @@ from scalecurve.render import formatting
 from scalecurve.render.labels import brief, shortened
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style
 from scalecurve.reporting.drawing.marks import hollow_caption, hollow_marks
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.spec.experiment import AxisValue
@@ -27,11 +27,11 @@ Lines = dict[str, Line]
 
 
 @plot("times-over-batch", section="scaling", order=40)
-def times_over_batch(findings: Findings) -> Drawing | None:
+def times_over_batch(analysis: Analysis) -> Drawing | None:
     """A line for each program and worker count with several batches, else for each program over worker counts."""
-    (lines, note), common = _lines(findings.costs.series, by_count=True), _EACH_COUNT
+    (lines, note), common = _lines(analysis.costs.series, by_count=True), _EACH_COUNT
     if not lines:
-        (lines, note), common = _lines(findings.costs.series, by_count=False), _ALL_COUNTS
+        (lines, note), common = _lines(analysis.costs.series, by_count=False), _ALL_COUNTS
     if not lines:
         return None
     names, left_out = first(list(lines), MOST_LINES, "series")

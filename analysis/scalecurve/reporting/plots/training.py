@@ -11,7 +11,7 @@ from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, first, interval_bars, level_line, style, theme
 from scalecurve.reporting.drawing.marks import hollow, hollow_marks
 from scalecurve.reporting.features.training_results import training_of
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.mean import mean
@@ -75,9 +75,9 @@ _OVER_WORKERS = (
 
 
 @plot("fit", section="accuracy", order=30)
-def fit(findings: Findings) -> Drawing | None:
+def fit(analysis: Analysis) -> Drawing | None:
     """A panel a point, all on one scale; None where no training counted its own answers."""
-    points = [p for p in findings.once(training_of).points if p.fitted is not None]
+    points = [p for p in analysis.once(training_of).points if p.fitted is not None]
     if not points:
         return None
     shown, left_out = first(points, MOST_POINTS, "points")
@@ -120,10 +120,10 @@ def _by_epoch(p: PointTraining, value: Callable[[Evaluation], float]) -> dict[in
 
 
 @plot("training-workers", section="against-workers", order=10)
-def over_workers(findings: Findings) -> Drawing | None:
+def over_workers(analysis: Analysis) -> Drawing | None:
     """A panel a quantity, a line a series with several worker counts."""
     series: dict[tuple[str, str], list[PointTraining]] = {}
-    for p in findings.once(training_of).points:
+    for p in analysis.once(training_of).points:
         series.setdefault((p.bundle, p.series), []).append(p)
     curves = {key: points for key, points in series.items() if len({p.point.workers for p in points}) > 1}
     if not curves:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first
 from scalecurve.reporting.drawing.sheet import PANEL_WIDTH, SMALL_TITLE, SMALL_TITLE_CHARACTERS
 from scalecurve.reporting.features.training_results import training_of
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.plots.training import (
     ACCURACY,
     LOG_FROM,
@@ -34,10 +34,10 @@ _CAPTION = (
 
 
 @plot("training-axes", section="training-axes", order=10)
-def over_values(findings: Findings) -> Drawing | None:
+def over_values(analysis: Analysis) -> Drawing | None:
     """A row of panels for each axis: accuracy, and epochs and time to the target where there is one."""
     by_axis: dict[tuple[str, str], list[ValueTraining]] = {}
-    for r in findings.once(training_along_axes):
+    for r in analysis.once(training_along_axes):
         by_axis.setdefault((r.training.bundle, r.axis), []).append(r)
     if not by_axis:
         return None
@@ -94,9 +94,9 @@ class _Group:
         return f"{self.axis} {spelled_axis(p.point.axes[self.axis])}"
 
 
-def training_along_axes(findings: Findings) -> tuple[ValueTraining, ...]:
+def training_along_axes(analysis: Analysis) -> tuple[ValueTraining, ...]:
     """Every axis of the experiments that changed what training reached, or could have."""
-    return along_axes(findings.once(training_of).points)
+    return along_axes(analysis.once(training_of).points)
 
 
 def _value_axis(panel: Axes, results: Sequence[ValueTraining]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from scalecurve.bundle.measurement import MeasuredPoint
 from scalecurve.curves.series_matching import identities
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, level_line, style
-from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.text import count
@@ -32,15 +32,15 @@ _TICKS_HOLD = 60
 
 
 @plot("usage", section="time", order=40)
-def usage(findings: Findings) -> Drawing | None:
+def usage(analysis: Analysis) -> Drawing | None:
     """A line a series over its worker counts, or a mark each where there is one; None where neither was recorded."""
     on_gpus = any(
-        share is not None for series in findings.measured for p in series.points for r in p.timed for share in _gpus(r)
+        share is not None for series in analysis.measured for p in series.points for r in p.timed for share in _gpus(r)
     )
     lines: dict[tuple[str, str], dict[int, list[float]]] = {}
     partial: list[MeasuredPoint] = []
-    modes = {(series.bundle, series.name): series.mode.value for series in findings.measured}
-    for series in findings.measured:
+    modes = {(series.bundle, series.name): series.mode.value for series in analysis.measured}
+    for series in analysis.measured:
         for p in series.points:
             samples = [s for r in p.timed for s in (_gpus(r) if on_gpus else r.own_load)]
             shares = [s for s in samples if s is not None]
@@ -48,7 +48,7 @@ def usage(findings: Findings) -> Drawing | None:
                 partial.append(p)
             elif shares:
                 lines.setdefault((series.bundle, series.name), {}).setdefault(p.point.workers, []).extend(shares)
-    identity = identities(findings.curves.series)
+    identity = identities(analysis.curves.series)
     lines = {key: line for key, line in lines.items() if key in identity}
     if not lines:
         return None
@@ -84,10 +84,10 @@ def usage(findings: Findings) -> Drawing | None:
 
 
 @plot("usage-over-time", section="time", order=45)
-def usage_over_time(findings: Findings) -> Drawing | None:
+def usage_over_time(analysis: Analysis) -> Drawing | None:
     """A panel a worker count, a line a series: its first repetition that was watched; None where none was."""
-    identity = identities(findings.curves.series)
-    points = [(s, p) for s in findings.measured for p in s.points if (s.bundle, s.name) in identity]
+    identity = identities(analysis.curves.series)
+    points = [(s, p) for s in analysis.measured for p in s.points if (s.bundle, s.name) in identity]
     watched = {
         (p.point.workers, s.bundle, s.name, s.mode.value): record
         for s, p in points

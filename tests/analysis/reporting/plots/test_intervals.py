@@ -22,7 +22,7 @@ def outside(axes: Axes) -> list[float]:
 def test_no_interval_leaves_its_panel(bundle: str) -> None:
     load_sections()
     load_plots()
-    findings = analyze([open_bundle(ROOT / "docs/evidence" / bundle)])
-    drawn = {name: drawing for name, source in PLOTS.items() if (drawing := source.draw(findings))}
+    analysis = analyze([open_bundle(ROOT / "docs/evidence" / bundle)])
+    drawn = {name: drawing for name, source in PLOTS.items() if (drawing := source.draw(analysis))}
     assert len(drawn) > 5
     assert {name for name, each in drawn.items() if any(outside(axes) for axes in each.figure.axes)} == set()

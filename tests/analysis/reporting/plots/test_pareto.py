@@ -69,9 +69,9 @@ def test_intervals_are_inside_the_axes(tmp_path: Path) -> None:
 
 
 def test_numbers_are_inside_the_axes() -> None:
-    findings = analyze([open_bundle(ROOT / "docs/evidence/h200/fashion-large-batch.zip")])
+    analysis = analyze([open_bundle(ROOT / "docs/evidence/h200/fashion-large-batch.zip")])
     with plot_settings():
-        drawing = pareto_to_target(findings)
+        drawing = pareto_to_target(analysis)
         assert drawing is not None
         (axes,) = drawing.figure.axes
         canvas: Any = FigureCanvasAgg(drawing.figure)
@@ -105,6 +105,6 @@ def test_a_count_of_which_a_run_missed_the_target_is_not_on_the_line(tmp_path: P
 
 def test_one_count_or_no_target_draws_nothing(tmp_path: Path) -> None:
     plain = experiment("plain", modes=["weak"], workers=[1, 2, 4], cost=PRICE)  # type: ignore[arg-type]
-    findings = analyze([open_bundle(write_bundle(tmp_path, plain, tables=False))])
-    assert pareto_to_target(findings) is None
-    assert pareto(findings) is not None
+    analysis = analyze([open_bundle(write_bundle(tmp_path, plain, tables=False))])
+    assert pareto_to_target(analysis) is None
+    assert pareto(analysis) is not None

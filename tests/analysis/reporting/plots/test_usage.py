@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve.reporting.findings import Findings, analyze
+from scalecurve.reporting.findings import Analysis, analyze
 from scalecurve.reporting.plots.usage import usage, usage_over_time
 from scalecurve_api.record.rank import DeviceSamples, Usage
 from scalecurve_api.record.trial_record import TrialRecord
@@ -21,12 +21,12 @@ def devices(record: TrialRecord) -> TrialRecord:
     return cores(record).model_copy(update={"device_samples": samples})
 
 
-def findings(folder: Path, **arguments: object) -> Findings:
+def analysis(folder: Path, **arguments: object) -> Analysis:
     return analyze([open_bundle(write_bundle(folder, EXPERIMENT, tables=False, **arguments))])  # type: ignore[arg-type]
 
 
 def test_cores_where_there_is_no_gpu(tmp_path: Path):
-    drawing = usage(findings(tmp_path / "cpu", change=cores))
+    drawing = usage(analysis(tmp_path / "cpu", change=cores))
     assert drawing is not None
     assert (drawing.title, [tip.partition(", ")[2] for tip in drawing.tips]) == (
         "CPU usage",
@@ -35,7 +35,7 @@ def test_cores_where_there_is_no_gpu(tmp_path: Path):
 
 
 def test_gpus_where_nvml_told(tmp_path: Path):
-    drawing = usage(findings(tmp_path / "gpu", change=devices))
+    drawing = usage(analysis(tmp_path / "gpu", change=devices))
     assert drawing is not None
     assert drawing.title == "GPU usage"
     assert all(tip.endswith("80 % busy") for tip in drawing.tips)
@@ -67,7 +67,7 @@ def test_series_of_one_worker_count_stand_beside_each_other(tmp_path: Path):
 
 
 def test_nothing_where_nothing_was_recorded(tmp_path: Path):
-    assert usage(findings(tmp_path / "none")) is None
+    assert usage(analysis(tmp_path / "none")) is None
 
 
 def test_strong_and_weak_are_two_lines_that_stand_apart(tmp_path: Path):
@@ -89,7 +89,7 @@ def watched(record: TrialRecord) -> TrialRecord:
 
 
 def test_usage_over_time_is_a_panel_a_worker_count_and_a_line_a_rank(tmp_path: Path):
-    drawing = usage_over_time(findings(tmp_path / "b", change=watched))
+    drawing = usage_over_time(analysis(tmp_path / "b", change=watched))
     assert drawing is not None
     assert drawing.title == "CPU usage over time"
     (panel,) = drawing.figure.axes
@@ -102,13 +102,13 @@ def test_usage_over_time_is_a_panel_a_worker_count_and_a_line_a_rank(tmp_path: P
 
 
 def test_usage_of_a_gpu_over_time_is_named_so(tmp_path: Path):
-    drawing = usage_over_time(findings(tmp_path / "b", change=lambda record: watched(devices(record))))
+    drawing = usage_over_time(analysis(tmp_path / "b", change=lambda record: watched(devices(record))))
     assert drawing is not None
     assert drawing.figure.axes[0].get_ylabel() == "GPU utilization"
 
 
 def test_records_without_usage_over_time_draw_none(tmp_path: Path):
-    assert usage_over_time(findings(tmp_path / "b", change=cores)) is None
+    assert usage_over_time(analysis(tmp_path / "b", change=cores)) is None
 
 
 def test_series_over_time_come_in_the_order_of_the_other_plots(tmp_path: Path):

@@ -152,7 +152,7 @@ def _judged_again(trials: Sequence[Trial], files: BundleFiles) -> tuple[Judged, 
 
 
 def _unusable(trial: Trial, why: str) -> UnusableFile:
-    return UnusableFile(f"{TRIALS_FOLDER}/{printable(trial.folder.name)}/{STEPS_FILE}", why)
+    return UnusableFile(f"{TRIALS_FOLDER}/{utf8_name(trial.folder.name)}/{STEPS_FILE}", why)
 
 
 def open_bundles(paths: Iterable[str | os.PathLike[str]]) -> tuple[Bundle, ...]:
@@ -259,7 +259,7 @@ def _recorded(
             stored[name] = replace(stored[name], ledger=record.ledger)
             _check_belongs(record, name, experiment, planned)
         except FileError as error:
-            problems.append(UnusableFile(printable(file), str(error)))
+            problems.append(UnusableFile(utf8_name(file), str(error)))
         else:
             yield Trial(record.trial, root / TRIALS_FOLDER / name, record, files)
 
@@ -272,15 +272,15 @@ def _trial_folders(files: BundleFiles, problems: list[UnusableFile]) -> list[str
         return []
     visible = {name: is_folder for name, is_folder in entries.items() if not name.startswith(".")}
     problems += [
-        UnusableFile(f"{TRIALS_FOLDER}/{printable(name)}", "not a trial folder: ignored")
+        UnusableFile(f"{TRIALS_FOLDER}/{utf8_name(name)}", "not a trial folder: ignored")
         for name, is_folder in visible.items()
         if not is_folder
     ]
     return [name for name, is_folder in visible.items() if is_folder]
 
 
-def printable(name: str) -> str:
-    """A file name that can be written as UTF-8, whatever bytes it has on disk."""
+def utf8_name(name: str) -> str:
+    """Spell a file name in UTF-8; bytes on disk that are not UTF-8 become escapes."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
@@ -292,7 +292,7 @@ def _check_belongs(
     if experiment is not None and trial.experiment != experiment:
         raise FileError(f"foreign record: experiment {trial.experiment!r}, but this bundle belongs to {experiment!r}")
     if trial.name != folder:
-        raise FileError(f"foreign record: trial {trial.name!r} in folder {printable(folder)!r}")
+        raise FileError(f"foreign record: trial {trial.name!r} in folder {utf8_name(folder)!r}")
     if planned is None:
         return
     plan = planned.get(_run_of(trial))

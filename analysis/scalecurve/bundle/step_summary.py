@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scalecurve.bundle.open import Bundle, printable
+from scalecurve.bundle.open import Bundle, utf8_name
 from scalecurve.bundle.problem import FileError, UnusableFile
 from scalecurve.bundle.steps import StepTable, quantiles, read_steps, read_table
 from scalecurve.bundle.trial import Trial
@@ -121,7 +121,7 @@ def _one(trial: Trial) -> tuple[StepSummary | None, list[UnusableFile]]:
             elif name in (STEPS_FILE, EVALS_FILE):
                 read_table(trial, name)
         except FileError as error:
-            problems.append(UnusableFile(f"trials/{printable(trial.folder.name)}/{name}", str(error)))
+            problems.append(UnusableFile(f"trials/{utf8_name(trial.folder.name)}/{name}", str(error)))
     return summary, problems
 
 

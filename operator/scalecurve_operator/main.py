@@ -55,7 +55,7 @@ class Operator:
                 return await self._lead()
             finally:
                 await self.queue.close()
-                self.reconciler.intake.judges.close()
+                self.reconciler.payload_budget.judges.close()
                 await self.elector.release()
                 await server.stop()
 
@@ -105,7 +105,7 @@ class Operator:
         for key in list(self.cache.experiments):
             self.queue.enqueue(key)
         await _first_of(watches, lease, asyncio.create_task(ready.wait()))
-        await self.reconciler.intake.judges.start()
+        await self.reconciler.payload_budget.judges.start()
         self.standby = None
         await _first_of(watches, lease, asyncio.create_task(self.stop.wait()))
         if lease.done():

@@ -30,7 +30,7 @@ from scalecurve_kube.resources import TRIALS
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.reconcile import pod_diagnosis
 from scalecurve_operator.reconcile.collect import UncollectedAttempt, collect_attempt
-from scalecurve_operator.reconcile.intake import Intake
+from scalecurve_operator.reconcile.intake import PayloadBudget
 from scalecurve_operator.reconcile.judge import judge_payload
 from scalecurve_operator.reconcile.judge_process import Judges
 from scalecurve_operator.runners import RUNNERS, JobRequest, JobStatus, runner_for
@@ -250,7 +250,7 @@ class Collected:
     """Everything at once, through the operator's own collection over an API server in memory."""
 
     def __init__(self, judges: Judges) -> None:
-        self.intake = Intake(judges)
+        self.payload_budget = PayloadBudget(judges)
 
     async def __call__(self, chance: random.Random) -> str:
         store, tags = Store(), labels("exp", REQUEST.trial_object, 1)
@@ -266,7 +266,7 @@ class Collected:
             JobStatus(Job.ended, chance.random() < 0.8),
             TRIALS.owner(REQUEST.trial_object, "uid-of-trial"),
         )
-        result = await collect_attempt(InMemory(store), self.intake, attempt)
+        result = await collect_attempt(InMemory(store), self.payload_budget, attempt)
         assert result.verdict.phase in JUDGED
         _writable(result)
         return result.verdict.reason or result.verdict.phase.value

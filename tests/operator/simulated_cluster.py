@@ -16,7 +16,7 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_kube.resources import EXPERIMENTS, PODS, TRIALS, Object
 from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.cache.object_cache import ObjectCache
-from scalecurve_operator.reconcile.intake import Intake
+from scalecurve_operator.reconcile.intake import PayloadBudget
 from scalecurve_operator.reconcile.judge import Judgment, judge_payload
 from scalecurve_operator.reconcile.judge_process import Judges
 from scalecurve_operator.reconcile.reconciler import Reconciler
@@ -171,7 +171,7 @@ class Process:
             self.cache,
             lambda key, after: self.enqueued.add(key),
             lambda: True,
-            Intake(world.judges),
+            PayloadBudget(world.judges),
         )
         self.come: dict[str, int] = {}
         for plural in PLURALS:

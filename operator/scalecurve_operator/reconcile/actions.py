@@ -159,7 +159,7 @@ async def _collect_and_finish(trial: TrialReconciliation, cancelled: bool) -> No
         cancelled=cancelled,
         unreadable=trial.rec.unreadable.get(name),
     )
-    result = await collect_attempt(trial.rec.cluster, trial.rec.intake, ended)
+    result = await collect_attempt(trial.rec.cluster, trial.rec.payload_budget, ended)
     job_uid = jobs[-1].uid if jobs else seen.job_uid
     await _finish(trial, attempt, result, render.ended(status, attempt, result, job_uid))
 
@@ -188,7 +188,7 @@ async def clean(trial: TrialReconciliation) -> bool:
 
 async def _fail_to_start(trial: TrialReconciliation, attempt: int, cause: Cause) -> None:
     """No job could be created: the attempt has failed before it began."""
-    result = await collect_attempt(trial.rec.cluster, trial.rec.intake, _uncollected(trial, attempt, cause))
+    result = await collect_attempt(trial.rec.cluster, trial.rec.payload_budget, _uncollected(trial, attempt, cause))
     await _finish(trial, attempt, result, render.ended(trial.object.status or {}, attempt, result, None))
 
 

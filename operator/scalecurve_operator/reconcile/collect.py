@@ -27,7 +27,7 @@ from scalecurve_kube.errors import Refused, Unreachable
 from scalecurve_kube.resources import CONFIG_MAPS, PODS, Object, is_path_segment
 from scalecurve_operator.cache.cached_objects import Cause
 from scalecurve_operator.reconcile import pod_diagnosis
-from scalecurve_operator.reconcile.intake import SMALL_BYTES, Intake
+from scalecurve_operator.reconcile.intake import SMALL_BYTES, PayloadBudget
 from scalecurve_operator.reconcile.job_probe import HANG, deadline_message
 from scalecurve_operator.reconcile.judge import Judgment, judge_missing
 from scalecurve_operator.runners import JobRequest, JobStatus, RunnerKind
@@ -71,7 +71,9 @@ class UncollectedAttempt:
     """of the attempt's job, whose pods alone are read; None where there never was one"""
 
 
-async def collect_attempt(cluster: Cluster, intake: Intake, attempt: UncollectedAttempt) -> AttemptResult:
+async def collect_attempt(
+    cluster: Cluster, payload_budget: PayloadBudget, attempt: UncollectedAttempt
+) -> AttemptResult:
     """Judge an attempt and keep its record; nothing of the job is needed any more when this returns.
 
     Collecting twice writes the same bytes to the same ConfigMaps, whose names are made from them; none is overwritten.
@@ -90,7 +92,7 @@ async def collect_attempt(cluster: Cluster, intake: Intake, attempt: Uncollected
     announced = _termination(pod, request)
     size = announced.bytes if announced is not None and announced.bytes is not None else 0
     for bytes_expected in (size, SMALL_BYTES + 1):
-        async with intake.place(bytes_expected, request.record_bytes) as most:
+        async with payload_budget.place(bytes_expected, request.record_bytes) as most:
             payload, problem = None, ""
             if attempt.unreadable is None and not attempt.cancelled:
                 try:
@@ -99,13 +101,13 @@ async def collect_attempt(cluster: Cluster, intake: Intake, attempt: Uncollected
                     if most == SMALL_BYTES:
                         continue
                     problem = str(error)
-            return await _judge_and_store(cluster, intake, attempt, pods, announced, payload, problem)
+            return await _judge_and_store(cluster, payload_budget, attempt, pods, announced, payload, problem)
     raise AssertionError("a large record has a place")  # pragma: no cover
 
 
 async def _judge_and_store(
     cluster: Cluster,
-    intake: Intake,
+    payload_budget: PayloadBudget,
     attempt: UncollectedAttempt,
     pods: Sequence[Object],
     announced: Termination | None,
@@ -119,7 +121,7 @@ async def _judge_and_store(
         judgment = judge_missing(trial, outcome)
     else:
         summary = announced.summary if announced is not None else None
-        judgment = await intake.judges.judge(trial, payload, outcome, summary)
+        judgment = await payload_budget.judges.judge(trial, payload, outcome, summary)
     if judgment.unreadable is not None:
         outcome = outcome.model_copy(update={"unreadable": judgment.unreadable})
     record = await _store(cluster, attempt, payload or b"", outcome, judgment)

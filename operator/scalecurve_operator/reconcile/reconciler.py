@@ -25,7 +25,7 @@ from scalecurve_operator.cache.trial_index import TrialIndex
 from scalecurve_operator.metrics import RECONCILE, set_phase_gauges
 from scalecurve_operator.reconcile import actions, open_trials, policy, status_writer
 from scalecurve_operator.reconcile.installed_kinds import MISSING_S, InstalledKinds, kept_choice, none_installed
-from scalecurve_operator.reconcile.intake import Intake
+from scalecurve_operator.reconcile.intake import PayloadBudget
 from scalecurve_operator.reconcile.read_spec import NotRunnable, RunnableExperiment, read_runnable, summary
 from scalecurve_operator.reconcile.reconciliation import NAME_TAKEN, REFUSED, Reconciliation
 from scalecurve_operator.reconcile.status_writer import PUBLISH_INTERVAL_S
@@ -49,7 +49,7 @@ class Reconciler:
     cache: ObjectCache
     enqueue: Callable[[Key, float], None]
     leading: Callable[[], bool]
-    intake: Intake = field(default_factory=Intake)
+    payload_budget: PayloadBudget = field(default_factory=PayloadBudget)
 
     def __post_init__(self) -> None:
         self.open: dict[Key, Reconciliation] = {}
@@ -230,7 +230,7 @@ class Reconciler:
         if "startedAt" not in experiment.status and (problems := policy.violations(self.settings, index)):
             raise NotRunnable(summary(problems))
         return Reconciliation(
-            key, objects, index, self.cluster, self.cache, self.settings, self.enqueue, self.intake, runnable
+            key, objects, index, self.cluster, self.cache, self.settings, self.enqueue, self.payload_budget, runnable
         )
 
     def _close(self, key: Key) -> None:

@@ -13,7 +13,7 @@ from scalecurve_kube.resources import Object, unix_time
 from scalecurve_operator.cache.cached_objects import ExperimentObjects, Key
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.cache.trial_index import TrialIndex
-from scalecurve_operator.reconcile.intake import Intake
+from scalecurve_operator.reconcile.intake import PayloadBudget
 from scalecurve_operator.reconcile.read_spec import RunnableExperiment
 from scalecurve_operator.settings import Settings
 
@@ -34,7 +34,7 @@ class Reconciliation:
     cache: ObjectCache
     settings: Settings
     queue: Callable[[Key, float], None]
-    intake: Intake
+    payload_budget: PayloadBudget
     runnable: RunnableExperiment
     choice: RunnerChoice | None = None  # None while none of them is installed
 

@@ -22,7 +22,7 @@ from scalecurve_api.spec.trial import FailedReason, InvalidReason, TrialPhase, T
 from scalecurve_kube.resources import TRIALS
 from scalecurve_operator.reconcile import collect as collecting
 from scalecurve_operator.reconcile.collect import UncollectedAttempt, collect_attempt
-from scalecurve_operator.reconcile.intake import Intake
+from scalecurve_operator.reconcile.intake import PayloadBudget
 from scalecurve_operator.reconcile.judge import judge_payload
 from scalecurve_operator.runners import JobRequest, JobStatus, runner_for
 from scalecurve_operator.status.render import AttemptResult
@@ -73,7 +73,7 @@ class Left:
         return asyncio.run(
             collect_attempt(
                 InMemory(self.store),
-                Intake(self.judges),
+                PayloadBudget(self.judges),
                 UncollectedAttempt(self.request, runner, job_status, owner, **more),
             )
         )

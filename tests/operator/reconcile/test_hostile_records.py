@@ -90,12 +90,12 @@ def test_a_collection_that_keeps_failing_ends_the_attempt(monkeypatch: pytest.Mo
     """Whatever the cause is: this rule holds for inputs that nobody has thought of yet."""
     collect, calls = reconciling.actions.collect_attempt, 0
 
-    async def fail(cluster: Any, intake: Any, attempt: Any) -> Any:
+    async def fail(cluster: Any, payload_budget: Any, attempt: Any) -> Any:
         nonlocal calls
         if attempt.request.experiment == "one" and attempt.unreadable is None:
             calls += 1
             raise error
-        return await collect(cluster, intake, attempt)
+        return await collect(cluster, payload_budget, attempt)
 
     monkeypatch.setattr(reconciling.actions, "collect_attempt", fail)
     world = HostileWorld(None)
@@ -114,13 +114,13 @@ def test_a_busy_operator_judges_later_and_not_without_end(monkeypatch: pytest.Mo
     """It says nothing of the record at first; for ever, it would hold the place of everybody in the pool."""
     collect, calls = reconciling.actions.collect_attempt, 0
 
-    async def busy(cluster: Any, intake: Any, attempt: Any) -> Any:
+    async def busy(cluster: Any, payload_budget: Any, attempt: Any) -> Any:
         nonlocal calls
         if attempt.request.experiment == "one" and attempt.unreadable is None:
             calls += 1
             if calls <= starved:
                 raise JudgeUnavailable("no answer yet, after 0.1 s of processor time")
-        return await collect(cluster, intake, attempt)
+        return await collect(cluster, payload_budget, attempt)
 
     monkeypatch.setattr(reconciling.actions, "collect_attempt", busy)
     world = HostileWorld(None)
@@ -139,7 +139,7 @@ def test_a_busy_operator_judges_later_and_not_without_end(monkeypatch: pytest.Mo
 
 
 def test_while_a_collection_is_repeated_the_status_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(cluster: Any, intake: Any, attempt: Any) -> Any:
+    async def fail(cluster: Any, payload_budget: Any, attempt: Any) -> Any:
         raise RecursionError("too deep")
 
     monkeypatch.setattr(reconciling.actions, "collect_attempt", fail)

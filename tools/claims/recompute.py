@@ -11,7 +11,7 @@ import pandas as pd
 from scalecurve.bundle.open import open_bundle
 from scalecurve.hardware.prices import find_price
 from scalecurve.render.table import Table
-from scalecurve.reporting.compose import all_sections
+from scalecurve.reporting.compose import report_sections
 from scalecurve.reporting.findings import analyze
 from scalecurve.reporting.registry import Body
 from tools import ROOT
@@ -60,7 +60,7 @@ def tables(
     """
     price = find_price(prices).cost() if prices else None
     analysis = analyze([open_bundle(bundle)], price)
-    sections = sorted(all_sections(), key=lambda section: section.body.__module__.partition(".")[0])
+    sections = sorted(report_sections(), key=lambda section: section.body.__module__.partition(".")[0])
     return {}, (_frames(section.body(analysis)) for section in sections)
 
 

@@ -11,19 +11,26 @@ from scalecurve.reporting.content import Content, Plot, Section
 from scalecurve.reporting.findings import WORKERS, Analysis
 from scalecurve.reporting.headlines import headlines, subjects, warnings
 from scalecurve.reporting.methods import methods
-from scalecurve.reporting.registry import PLOTS, SECTIONS, PlotSource, SectionSource, load_plots, load_sections
+from scalecurve.reporting.registry import (
+    PLOTS,
+    REPORT_SECTIONS,
+    PlotSource,
+    SectionSource,
+    load_plots,
+    load_report_sections,
+)
 from scalecurve_api.text import did_you_mean
 
 
-def all_sections() -> list[SectionSource]:
+def report_sections() -> list[SectionSource]:
     """Every section in order."""
-    load_sections()
-    return sorted(SECTIONS.values(), key=lambda source: (source.order, source.name))
+    load_report_sections()
+    return sorted(REPORT_SECTIONS.values(), key=lambda source: (source.order, source.name))
 
 
 def all_plots() -> list[PlotSource]:
     """Every plot in order; raises ValueError for a plot of a section that does not exist."""
-    names = [source.name for source in all_sections()]
+    names = [source.name for source in report_sections()]
     load_plots()
     for source in PLOTS.values():
         if source.section not in names:
@@ -46,7 +53,7 @@ def compose(analysis: Analysis, draw: bool = True, png: bool = True, views: bool
     plots, curve, over = _plots(analysis, png, views) if draw else ({}, None, "")
     sections: list[Section] = []
     explained: list[str] = []
-    for source in all_sections():
+    for source in report_sections():
         body = source.body(analysis)
         tables = (*(table for table in body.tables if table is not None and table.rows), *body.always)
         explained += body.methods

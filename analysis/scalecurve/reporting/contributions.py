@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from scalecurve.curves.results import SeriesResult
 from scalecurve.reporting.findings import Analysis
-from scalecurve.reporting.registry import load_sections
+from scalecurve.reporting.registry import load_report_sections
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.spec.experiment import AxisValue
 
@@ -94,5 +94,5 @@ def contribute(contribution: Contribution) -> None:
 
 def contributions() -> Iterator[Contribution]:
     """Those of every feature: ScaleCurve's, then those of installed packages, by the names of their modules."""
-    load_sections()
+    load_report_sections()
     return iter(_CONTRIBUTIONS)

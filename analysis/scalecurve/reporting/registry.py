@@ -77,13 +77,13 @@ class PlotSource:
 BodyFunction = TypeVar("BodyFunction", bound=Callable[[Analysis], Body])
 DrawFunction = TypeVar("DrawFunction", bound="Callable[[Analysis], Drawing | None]")
 Source = TypeVar("Source", SectionSource, PlotSource)
-SECTIONS: dict[str, SectionSource] = {}
+REPORT_SECTIONS: dict[str, SectionSource] = {}
 PLOTS: dict[str, PlotSource] = {}
 _MODULES_OF_SECTIONS: Registry[ModuleType] = Registry("scalecurve.sections", "module of sections", ModuleType, {})
 _MODULES_OF_PLOTS: Registry[ModuleType] = Registry("scalecurve.plots", "module of plots", ModuleType, {})
 
 
-def load_sections() -> None:
+def load_report_sections() -> None:
     """Import what registers the sections of features."""
     _MODULES_OF_SECTIONS.loadable()
 
@@ -105,7 +105,7 @@ def section(name: str, title: str, *, order: int, question: str = "more") -> Cal
         raise ValueError(f"section {name!r}: no question {question!r} (questions: {', '.join(QUESTIONS)})")
 
     def register(body: BodyFunction) -> BodyFunction:
-        _register("section", SectionSource(name, title, order, body, question), SECTIONS)
+        _register("section", SectionSource(name, title, order, body, question), REPORT_SECTIONS)
         return body
 
     return register

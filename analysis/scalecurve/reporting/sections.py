@@ -66,7 +66,7 @@ def _environment(analysis: Analysis) -> Body:
     return Body((check_table(analysis.bundles), overhead, environment_table(environment(analysis.bundles))))
 
 
-_SECTIONS: tuple[tuple[str, str, str, int, Callable[[Analysis], Body]], ...] = (
+_REPORT_SECTIONS: tuple[tuple[str, str, str, int, Callable[[Analysis], Body]], ...] = (
     ("scale", "scaling", "Scaling", 10, _scaling),
     ("scale", "axes", "Along each axis", 15, _axes),
     ("bend", "time", "Where the time goes", 20, _time),
@@ -78,7 +78,7 @@ _SECTIONS: tuple[tuple[str, str, str, int, Callable[[Analysis], Body]], ...] = (
     ("believe", "comparability", "Comparability", 160, lambda f: Body((difference_table(f.differences),))),
     ("believe", "environment", "Environment", 170, _environment),
 )
-for _question, _name, _title, _order, _body in _SECTIONS:
+for _question, _name, _title, _order, _body in _REPORT_SECTIONS:
     section(_name, _title, order=_order, question=_question)(_body)
 
 

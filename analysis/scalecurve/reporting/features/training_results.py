@@ -19,7 +19,7 @@ def training_of(analysis: Analysis) -> Training:
     return of_series(analysis.measured)
 
 
-_SECTIONS: tuple[tuple[str, str, int, Callable[[Training], tuple[Table, ...]]], ...] = (
+_REPORT_SECTIONS: tuple[tuple[str, str, int, Callable[[Training], tuple[Table, ...]]], ...] = (
     ("accuracy", "Training to accuracy", 40, Training.of_accuracy),
     ("training-axes", "Training along each axis", 45, Training.of_axes),
     ("against-workers", "Accuracy against workers", 50, Training.of_workers),
@@ -27,7 +27,7 @@ _SECTIONS: tuple[tuple[str, str, int, Callable[[Training], tuple[Table, ...]]], 
     ("noise-scale", "Gradient noise scale", 70, Training.of_noise),
     ("quantization", "Quantization", 80, Training.of_quantization),
 )
-for _name, _title, _order, _tables in _SECTIONS:
+for _name, _title, _order, _tables in _REPORT_SECTIONS:
     section(_name, _title, order=_order, question="train")(
         lambda analysis, tables=_tables: Body(tables(analysis.once(training_of)))
     )

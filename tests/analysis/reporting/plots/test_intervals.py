@@ -6,7 +6,7 @@ from matplotlib.collections import LineCollection
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting.findings import analyze
-from scalecurve.reporting.registry import PLOTS, load_plots, load_sections
+from scalecurve.reporting.registry import PLOTS, load_plots, load_report_sections
 from tools import ROOT
 
 
@@ -20,7 +20,7 @@ def outside(axes: Axes) -> list[float]:
 
 @pytest.mark.parametrize("bundle", ["training/quantization.zip", "h200/resnet50.zip"])
 def test_no_interval_leaves_its_panel(bundle: str) -> None:
-    load_sections()
+    load_report_sections()
     load_plots()
     analysis = analyze([open_bundle(ROOT / "docs/evidence" / bundle)])
     drawn = {name: drawing for name, source in PLOTS.items() if (drawing := source.draw(analysis))}

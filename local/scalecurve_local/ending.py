@@ -46,7 +46,7 @@ class Ending:
     exit_codes: dict[str, int | None]
 
 
-def judge_ending(
+def ending_of(
     report: ExitReport,
     by_launcher: bool,
     workers: int,

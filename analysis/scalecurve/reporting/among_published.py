@@ -22,7 +22,7 @@ def shipped() -> Corpus:
     return load_shipped()
 
 
-def judged(analysis: Analysis) -> tuple[PublishedStanding, ...]:
+def comparable_standings(analysis: Analysis) -> tuple[PublishedStanding, ...]:
     """Find the points with enough published systems beside them.
 
     Args:
@@ -50,8 +50,8 @@ def utilizations(analysis: Analysis) -> tuple[UtilizationStanding, ...]:
 
 class _Published(Contribution):
     def beside(self, analysis: Analysis) -> str:
-        """Say how the largest judged point stands; nothing where no point is judged."""
-        shown = analysis.once(judged)
+        """Say how the largest comparable point stands; nothing where no point is comparable."""
+        shown = analysis.once(comparable_standings)
         return max(shown, key=lambda standing: standing.own.workers).sentence if shown else ""
 
 
@@ -60,7 +60,7 @@ contribute(_Published())
 
 @section("among-published", "Among published systems", order=18, question="scale")
 def published_section(analysis: Analysis) -> Body:
-    """Compose the section: where each judged point stands, and the systems beside it.
+    """Compose the section: where each comparable point stands, and the systems beside it.
 
     Args:
         analysis: What the report computed from its bundles.
@@ -68,7 +68,7 @@ def published_section(analysis: Analysis) -> Body:
     Returns:
         Tables, and how they were made; empty where nothing is comparable.
     """
-    shown, of_size = analysis.once(judged), analysis.once(utilizations)
+    shown, of_size = analysis.once(comparable_standings), analysis.once(utilizations)
     beside = (utilization_table(of_size),) if of_size else ()
     if not shown:
         return Body(beside)

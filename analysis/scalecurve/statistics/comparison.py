@@ -107,11 +107,11 @@ def changes(pairs: Sequence[Pair], level: float = 0.95, threshold: float = DEFAU
 
 
 def _changes(pairs: Sequence[Pair], level: float, threshold: float) -> list[Change]:
-    judged = [_judge(pair, level) for pair in pairs]
-    decided = sum(by.spread is not None for _, by in judged)
-    p_values = [p_value(math.log(estimate.value), by.spread) for estimate, by in judged]
+    compared = [_compare(pair, level) for pair in pairs]
+    decided = sum(by.spread is not None for _, by in compared)
+    p_values = [p_value(math.log(estimate.value), by.spread) for estimate, by in compared]
     out = []
-    for (estimate, by), p, adjusted in zip(judged, p_values, holm(p_values), strict=True):
+    for (estimate, by), p, adjusted in zip(compared, p_values, holm(p_values), strict=True):
         beyond_noise = None if adjusted is None else adjusted <= 1 - level
         past = bool(beyond_noise) and abs(estimate.value - 1) >= threshold
         smallest = None if by.spread is None else detectable(by.spread, 1 - (1 - level) / decided)
@@ -222,7 +222,7 @@ def all_named(decided: Sequence[Change] | Sequence[SpreadUsed]) -> tuple[str, ..
     return tuple(named(basis, *(each.between for each in decided if each.basis is basis)) for basis in bases)
 
 
-def _judge(pair: Pair, level: float) -> tuple[Estimate, SpreadUsed]:
+def _compare(pair: Pair, level: float) -> tuple[Estimate, SpreadUsed]:
     repetitions = min(len(pair.before), len(pair.after))
     if pair.in_turns:
         # Welch's t, not pairs: with 3 on 3 it finds a change a third smaller; what both share makes it cautious only.

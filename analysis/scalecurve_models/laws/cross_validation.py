@@ -1,4 +1,4 @@
-"""Which scaling law holds: every law is judged by left-out worker counts, never by those it was fitted to."""
+"""Which scaling law holds: every law is tested at held-out worker counts, never at those it was fitted to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class HeldOutPoint:
 
 @dataclass(frozen=True)
 class CrossValidatedLaw:
-    """A law with its fit (or ``failure``, the reason for none) and its predictions of left-out points."""
+    """A law with its fit (or ``failure``, the reason for none) and its predictions of held-out points."""
 
     form: ScalingLaw
     fit: LawFit | None
@@ -55,7 +55,7 @@ class CrossValidatedLaw:
 
 @dataclass(frozen=True)
 class LawComparison:
-    """All laws on one curve; ``leading`` are those of the lowest left-out errors (``fitting.separability``)."""
+    """All laws on one curve; ``leading`` are those of the lowest held-out errors (``fitting.separability``)."""
 
     laws: tuple[CrossValidatedLaw, ...]
     leading: tuple[CrossValidatedLaw, ...]
@@ -73,11 +73,11 @@ def compare_laws(
 ) -> LawComparison:
     """Fit every law to points (N, samples/s), one per repetition, and cross-validate it over worker counts.
 
-    The baseline is never left out: every law is relative to it. With one other worker count only ``linear`` has a
+    The baseline is never held out: every law is relative to it. With one other worker count only ``linear`` has a
     held-out error; with none at all there is no best law. Raises FitError for values that are not positive, or a
     baseline that was not measured.
     """
-    laws = tuple(_judge(form, workers, throughput, baseline) for form in laws_of(mode))
+    laws = tuple(_cross_validate(form, workers, throughput, baseline) for form in laws_of(mode))
     return LawComparison(laws, leading(laws, lambda law: {point.workers: point.error for point in law.held_out}))
 
 
@@ -101,7 +101,7 @@ def leave_one_out(
     return tuple(out)
 
 
-def _judge(
+def _cross_validate(
     form: ScalingLaw, workers: Sequence[int], throughput: Sequence[float], baseline: int | None
 ) -> CrossValidatedLaw:
     try:

@@ -48,7 +48,7 @@ def collectives(analysis: Analysis) -> Drawing | None:
 
 
 def _times(axes: Axes, comparison: CollectiveComparison, looks: dict[RankGroup, Style]) -> dict[str, object]:
-    judged = chosen(comparison)
+    model = chosen(comparison)
     handles: dict[str, object] = {}
     heights = []
     for shape, look in looks.items():
@@ -64,7 +64,7 @@ def _times(axes: Axes, comparison: CollectiveComparison, looks: dict[RankGroup, 
             label=_label(shape),
         )
         grid = np.geomspace(points[0][0], points[-1][0], _GRID)
-        times = [judged.fit.seconds(shape, float(size)) * 1e6 for size in grid]
+        times = [model.fit.seconds(shape, float(size)) * 1e6 for size in grid]
         axes.plot(grid, times, color=look.color, linewidth=1.1)
         heights += [time for _, time in points] + [time for time in times if time > 0]
     axis.log_axis(axes, "y", min(heights), max(heights), lambda us: formatting.seconds(us / 1e6))

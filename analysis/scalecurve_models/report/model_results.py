@@ -36,14 +36,14 @@ class ModelResults:
     served: tuple[ServedProgram, ...] = ()
 
     @property
-    def judged(self) -> tuple[SeriesComparison, ...]:
+    def testable(self) -> tuple[SeriesComparison, ...]:
         """Curves of several points, so that one can be left out."""
         return tuple(each for each in self.curves if len(each.measured) > 1)
 
     @property
     def shown(self) -> tuple[SeriesComparison, ...]:
         """The same, or none where no model could be tested on any of them."""
-        return self.judged if any(each.prediction.leading for each in self.judged) else ()
+        return self.testable if any(each.prediction.leading for each in self.testable) else ()
 
     def comparison_tables(self) -> tuple[Table, ...]:
         tables = comparison_tables(self.shown)

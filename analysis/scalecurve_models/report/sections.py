@@ -28,8 +28,8 @@ def _predicted(analysis: Analysis) -> Body:
     results = analysis.once(model_results)
     return Body(
         results.comparison_tables(),
-        sentences=(_UNTESTED,) if results.judged and not results.shown else (),
-        methods=(_PREDICTION_METHOD,) if results.judged else (),
+        sentences=(_UNTESTED,) if results.testable and not results.shown else (),
+        methods=(_PREDICTION_METHOD,) if results.testable else (),
     )
 
 
@@ -51,7 +51,7 @@ def _factors(analysis: Analysis) -> Body:
 def _published(analysis: Analysis) -> Body:
     """Shown only with a measured weak curve, or for curves that the user named."""
     results = analysis.once(model_results)
-    weak = bool(analysis.published) or any(curve.series.mode == "weak" for curve in results.judged)
+    weak = bool(analysis.published) or any(curve.series.mode == "weak" for curve in results.testable)
     return Body(results.published_tables() if weak else (), methods=(_PUBLISHED_METHOD,) if results.published else ())
 
 

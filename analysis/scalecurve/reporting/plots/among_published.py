@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
-from scalecurve.reporting.among_published import judged, shipped, utilizations
+from scalecurve.reporting.among_published import comparable_standings, shipped, utilizations
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style, theme
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
@@ -31,9 +31,9 @@ _MFU_CAPTION = (
 
 @plot("among-published", section="among-published", order=10)
 def among_published(analysis: Analysis) -> Drawing | None:
-    """A panel for each device and model with a judged point."""
+    """A panel for each device and model with a comparable point."""
     kinds: dict[tuple[str, str, str], list[PublishedStanding]] = {}
-    for standing in analysis.once(judged):
+    for standing in analysis.once(comparable_standings):
         kinds.setdefault((standing.own.model, standing.own.device, standing.unit), []).append(standing)
     if not kinds:
         return None

@@ -65,7 +65,7 @@ def headlines(analysis: Analysis) -> Iterator[str]:
 
 
 def warnings(analysis: Analysis) -> Iterator[str]:
-    """What does not count, contradictions, unusable files, trials left out, differences, checks, odd step times."""
+    """What does not count, contradictions, unusable files, excluded trials, differences, checks, odd step times."""
     yield from first_lines(analysis.scaling.named_points())
     yield from (f"{line}." for line in socket_lines(analysis.bundles))
     for bundle in analysis.bundles:

@@ -40,7 +40,7 @@ QUESTIONS = {
 
 @dataclass(frozen=True)
 class Body:
-    """What a section says beside its plots. Tables without rows are left out, but for those shown ``always``.
+    """What a section says beside its plots. Tables without rows are omitted, except those shown ``always``.
 
     ``methods`` explain how the numbers were obtained; they stand at the end of the report. ``title`` replaces that of
     the section.

@@ -57,7 +57,7 @@ def _traces(analysis: Analysis) -> Body:
     return Body(tuple(trace_tables(traced_points(analysis.bundles))))
 
 
-def _left_out(analysis: Analysis) -> Body:
+def _excluded(analysis: Analysis) -> Body:
     return Body((excluded_table(analysis.scaling), problem_table(analysis.scaling, analysis.step_summaries.problems)))
 
 
@@ -74,7 +74,7 @@ _REPORT_SECTIONS: tuple[tuple[str, str, str, int, Callable[[Analysis], Body]], .
     ("cost", "cost", "Time and cost", 30, lambda f: Body((f.costs.table(),) if _measured(f) and f.costs.known else ())),
     ("bend", "diagnosis", "Diagnosis", 140, lambda f: Body(always=(f.diagnosis.table(),) if f.diagnosis.rows else ())),
     ("believe", "trials", "Trials", 145, lambda f: Body((trial_table(f.bundles),))),
-    ("believe", "left-out", "Excluded trials and files", 150, _left_out),
+    ("believe", "excluded", "Excluded trials and files", 150, _excluded),
     ("believe", "comparability", "Comparability", 160, lambda f: Body((difference_table(f.differences),))),
     ("believe", "environment", "Environment", 170, _environment),
 )

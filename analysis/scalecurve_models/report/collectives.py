@@ -21,7 +21,7 @@ _GRID = 200
 @plot("allreduce-models", section="allreduce-models", order=10)
 def collectives(analysis: Analysis) -> Drawing | None:
     """A row of two panels for each series that could be fitted."""
-    shown, left_out = first(analysis.once(model_results).collectives, MOST_SERIES, "series")
+    shown, omitted = first(analysis.once(model_results).collectives, MOST_SERIES, "series")
     if not shown:
         return None
     shapes = list(dict.fromkeys(point.shape for each in shown for point in each.points))
@@ -44,7 +44,7 @@ def collectives(analysis: Analysis) -> Drawing | None:
         "else the ring."
     )
     sums = all(each.collective is Collective.all_reduce for each in shown)
-    return sheet.drawing(f"{'All-reduce' if sums else 'Collectives'}: model vs. measured", caption + left_out)
+    return sheet.drawing(f"{'All-reduce' if sums else 'Collectives'}: model vs. measured", caption + omitted)
 
 
 def _times(axes: Axes, comparison: CollectiveComparison, looks: dict[RankGroup, Style]) -> dict[str, object]:

@@ -42,14 +42,14 @@ def losses(analysis: Analysis) -> Drawing | None:
     if not points:
         return None
     several = len(learning) > 1
-    shown, left_out = first(points, MOST_PANELS, "points")
+    shown, omitted = first(points, MOST_PANELS, "points")
     sheet = Sheet(len(shown), legend_rows=1)
     for panel, (_, point) in zip(sheet.panels, shown, strict=True):
         sheet.handles |= _losses(panel, point)
     before = [f"{label}: " if several else "" for label, _ in shown]
     after = [f", {count(point.point.workers, 'worker')}" for _, point in shown]
     sheet.name_panels([point.point.series for _, point in shown], before, after)
-    return sheet.drawing("Loss curves", _LOSS + left_out)
+    return sheet.drawing("Loss curves", _LOSS + omitted)
 
 
 @plot("left-out-depths", section="learning", order=15)
@@ -60,7 +60,7 @@ def left_out_depths(analysis: Analysis) -> Drawing | None:
 
 
 def draw_left_out(left_outs: Sequence[LeftOutDepth], training: bool) -> Drawing:
-    """One panel for each depth that was left out of the regression: its curve as predicted, and as measured."""
+    """One panel for each depth that was excluded from its regression: its curve as predicted, and as measured."""
     by_depth: dict[int | None, list[LeftOutDepth]] = {}
     for left in left_outs:
         by_depth.setdefault(left.run.depth, []).append(left)

@@ -37,7 +37,7 @@ class ModelResults:
 
     @property
     def testable(self) -> tuple[SeriesComparison, ...]:
-        """Curves of several points, so that one can be left out."""
+        """Curves of several points, so that one can be held out."""
         return tuple(each for each in self.curves if len(each.measured) > 1)
 
     @property

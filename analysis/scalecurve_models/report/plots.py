@@ -116,7 +116,7 @@ def predicted(analysis: Analysis) -> Drawing | None:
     curves = analysis.once(model_results).shown
     if not curves:
         return None
-    shown, left_out = first(curves, MOST_PANELS, "curves")
+    shown, omitted = first(curves, MOST_PANELS, "curves")
     several = len({each.series.bundle for each in curves}) > 1
     names = list(dict.fromkeys(model.name for each in curves for model in each.prediction.models))
     drawn = [name for name in names if name != LINEAR and any(_curve(each, name) for each in shown)]
@@ -132,7 +132,7 @@ def predicted(analysis: Analysis) -> Drawing | None:
         sheet.handles[name] = Line2D(
             [], [], color=look.color, linestyle=look.line, marker=look.marker, mfc=theme.PAPER, label=name
         )
-    return sheet.drawing("Predicted vs. measured", _BLIND + left_out)
+    return sheet.drawing("Predicted vs. measured", _BLIND + omitted)
 
 
 def _panel(axes: Axes, comparison: SeriesComparison, looks: dict[str, Style]) -> None:

@@ -144,13 +144,13 @@ VERBS = (["cost"], ["fit"], ["recommend"], ["predict"])
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
 def test_a_verb_says_in_its_first_line_what_it_leaves_out(verb: list[str], folder: Path):
     lines = CliRunner().invoke(cli, [*verb, str(folder)]).stdout.splitlines()
-    left_out = "points that are unproved, reported or impossible are excluded; --include-unproved includes them"
-    assert lines[:2] == [f"warning: {SAID}", f"warning: {left_out}"]
+    exclusion = "points that are unproved, reported or impossible are excluded; --include-unproved includes them"
+    assert lines[:2] == [f"warning: {SAID}", f"warning: {exclusion}"]
     lines = CliRunner().invoke(cli, [*verb, str(folder), "--include-unproved"]).stdout.splitlines()
     assert lines[0] == f"warning: {SAID}"
-    assert left_out not in lines[1]
+    assert exclusion not in lines[1]
     document = json.loads(CliRunner().invoke(cli, [*verb, str(folder), "-o", "json"]).stdout)
-    assert document["warnings"] == [SAID, left_out]
+    assert document["warnings"] == [SAID, exclusion]
 
 
 def test_compare_says_it_of_both_sides(folder: Path):

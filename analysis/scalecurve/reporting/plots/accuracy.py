@@ -27,7 +27,7 @@ def validation_error(analysis: Analysis) -> Drawing | None:
     points = analysis.once(training_of).points
     if not points:
         return None
-    shown, left_out = drawn_points(points)
+    shown, omitted = drawn_points(points)
     sheet = Sheet(labels=[p.label for p in shown], width=WIDTH, height=HEIGHT)
     (axes,) = sheet.panels
     every = [1 - e.accuracy for p in shown for run in p.runs for e in run]
@@ -58,7 +58,7 @@ def validation_error(analysis: Analysis) -> Drawing | None:
             " Thick lines are means over the repetitions, up to the last epoch of all; thin lines are single ones."
         )
     caption += " The dashed line is the target." if targets else ""
-    return sheet.drawing("Validation error", caption + hollow_caption(_result(analysis, p) for p in shown) + left_out)
+    return sheet.drawing("Validation error", caption + hollow_caption(_result(analysis, p) for p in shown) + omitted)
 
 
 def _curve(analysis: Analysis, p: PointTraining, look: Style) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def accuracy(analysis: Analysis) -> Drawing | None:
     """A thin line per repetition, with markers on the first of each point."""
     if not analysis.once(training_of).points:
         return None
-    shown, left_out = drawn_points(analysis.once(training_of).points)
+    shown, omitted = drawn_points(analysis.once(training_of).points)
     targets = {p.target for p in shown if p.target is not None}
     everything = [e for p in shown for run in p.runs for e in run]
     fitted = [e.train_accuracy for e in everything if e.train_accuracy is not None]
@@ -113,7 +113,7 @@ def accuracy(analysis: Analysis) -> Drawing | None:
     caption = "Thin lines are repetitions."
     caption += " Training accuracy is that of each step's own model on the batches it trained on." if fitted else ""
     caption += " The dashed line is the target." if targets else ""
-    return sheet.drawing("Accuracy", caption + hollow_caption(_result(analysis, p) for p in shown) + left_out)
+    return sheet.drawing("Accuracy", caption + hollow_caption(_result(analysis, p) for p in shown) + omitted)
 
 
 def _line(axes: Axes, curve: dict[str, Any], number: int, places: Sequence[tuple[float, float]]) -> Line2D:

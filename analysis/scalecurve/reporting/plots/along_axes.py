@@ -22,7 +22,7 @@ def along_axes(analysis: Analysis) -> Drawing | None:
     panels = list(dict.fromkeys((result.bundle, result.axis) for result in results))
     if not panels:
         return None
-    shown, left_out = first(panels, MOST_AXES, "axes")
+    shown, omitted = first(panels, MOST_AXES, "axes")
     several = len(analysis.bundles) > 1
     workers = sorted({result.workers for result in results})
     sheet = Sheet(len(shown), [count(number, "worker") for number in workers] if len(workers) > 1 else [])
@@ -31,7 +31,7 @@ def along_axes(analysis: Analysis) -> Drawing | None:
         _panel(sheet, panel, of_axis, workers)
         panel.set_title(f"{key[0]}: {key[1]}" if several else key[1], loc="left")
         panel.set_ylabel("Throughput (1/s)")
-    return sheet.drawing("Throughput along each axis", _CAPTION + left_out)
+    return sheet.drawing("Throughput along each axis", _CAPTION + omitted)
 
 
 def _panel(sheet: Sheet, panel: Axes, results: Sequence[ValueResult], workers: Sequence[int]) -> None:

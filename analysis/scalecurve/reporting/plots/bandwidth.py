@@ -55,7 +55,7 @@ def collectives(analysis: Analysis) -> Drawing | None:
 def _drawing(title: str, curves: Sequence[tuple[str, list[_Size]]], caption: str) -> Drawing | None:
     if not curves:
         return None
-    shown, left_out = first(curves, MOST_CURVES, "curves")
+    shown, omitted = first(curves, MOST_CURVES, "curves")
     sheet = Sheet(2, [label for label, _ in shown] if len(shown) > 1 else [])
     left, right = sheet.panels
     for index, (label, sizes) in enumerate(shown):
@@ -74,7 +74,7 @@ def _drawing(title: str, curves: Sequence[tuple[str, list[_Size]]], caption: str
     axis.log_axis(right, "y", min(times), max(times), lambda us: formatting.seconds(us / 1e6))
     left.set_ylabel("Bus bandwidth (GB/s)")
     right.set_ylabel("Time")
-    return sheet.drawing(title, caption + left_out)
+    return sheet.drawing(title, caption + omitted)
 
 
 def _by_place(p: PointBandwidth, report: AllReduceReport) -> Iterator[tuple[str, list[_Size]]]:

@@ -30,7 +30,7 @@ def breakdown(analysis: Analysis) -> Drawing | None:
     series_shown = [series for series in analysis.curves.series if any(p.exposed_s for p in series.points)]
     if not series_shown:
         return None
-    shown, left_out = first(side_by_side(series_shown), MOST_PANELS, "series")
+    shown, omitted = first(side_by_side(series_shown), MOST_PANELS, "series")
     several = len(analysis.bundles) > 1
     sheet = Sheet(len(shown), legend_rows=1)
     for panel, series in zip(sheet.panels, shown, strict=True):
@@ -41,7 +41,7 @@ def breakdown(analysis: Analysis) -> Drawing | None:
         + (_TRACED if _traced(analysis) else "")
         + hollow_caption((p for series in shown for p in series.points), "Bars without filling")
     )
-    return sheet.drawing("Compute and exposed communication", caption + left_out)
+    return sheet.drawing("Compute and exposed communication", caption + omitted)
 
 
 def _traced(analysis: Analysis) -> bool:

@@ -21,7 +21,7 @@ def class_histogram(analysis: Analysis) -> Drawing | None:
     sets = [(label, facts) for label, facts in data_sets(analysis.once(training_of).points) if facts.class_counts]
     if not sets:
         return None
-    shown, left_out = first(sets, MOST_SETS, "data sets")
+    shown, omitted = first(sets, MOST_SETS, "data sets")
     sheet = Sheet(len(shown))
     for panel, (_, facts) in zip(sheet.panels, shown, strict=True):
         _bars(sheet, panel, facts)
@@ -30,7 +30,7 @@ def class_histogram(analysis: Analysis) -> Drawing | None:
         sheet.name_panels([label for label, _ in shown])
     caption = _CAPTION + _SORTED * any(len(facts.class_counts) > MOST_BARS for _, facts in shown)
     caption += _CHANGED * any(_changed(facts) for _, facts in shown)
-    return sheet.drawing("Training items per class", caption + left_out)
+    return sheet.drawing("Training items per class", caption + omitted)
 
 
 def _changed(facts: DatasetFacts) -> bool:

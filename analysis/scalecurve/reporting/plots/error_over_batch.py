@@ -31,7 +31,7 @@ def error_over_batch(analysis: Analysis) -> Drawing | None:
     lines = {name: line for name, line in _lines(analysis).items() if len(line) > 1}
     if not lines:
         return None
-    names, left_out = first(list(lines), MOST_LINES, "series")
+    names, omitted = first(list(lines), MOST_LINES, "series")
     _, note = shortened(names)
     short = brief(names, [next(iter(lines[name].values())).point.mode.value for name in names])
     sheet = Sheet(labels=list(short.values()) if len(names) > 1 else [])
@@ -52,7 +52,7 @@ def error_over_batch(analysis: Analysis) -> Drawing | None:
             sheet.tip(axes, x, error, f"{label}, {where}: error {formatting.percent(error, 2)}")
     axis.linear_axis(axes, "y", 0, max(heights) * 1.06 or 1, axis.percent)
     axes.set_ylabel("Validation error")
-    return sheet.drawing("Validation error over global batch", _CAPTION + note + left_out)
+    return sheet.drawing("Validation error over global batch", _CAPTION + note + omitted)
 
 
 def _lines(analysis: Analysis) -> Mapping[str, dict[int, PointTraining]]:
@@ -82,7 +82,7 @@ def noise_scale(analysis: Analysis) -> Drawing | None:
             curves.append((p, epoch_scales))
     if not curves:
         return None
-    shown, left_out = first(curves, MOST_LINES, "points")
+    shown, omitted = first(curves, MOST_LINES, "points")
     sheet = Sheet(labels=[p.label for p, _ in shown], width=5.4, height=3.2)
     (axes,) = sheet.panels
     heights = []
@@ -98,4 +98,4 @@ def noise_scale(analysis: Analysis) -> Drawing | None:
     axis.log_axis(axes, "y", min(heights), max(heights), axis.short)
     axis.epoch_axis(axes, max(epoch for _, epoch_scales in shown for epoch, _ in epoch_scales), 1.05)
     axes.set_ylabel("Noise scale (samples)")
-    return sheet.drawing("Gradient noise scale", _NOISE_CAPTION + left_out)
+    return sheet.drawing("Gradient noise scale", _NOISE_CAPTION + omitted)

@@ -32,7 +32,7 @@ def layouts(analysis: Analysis) -> Drawing | None:
     results = sorted(several, key=lambda result: -result.point.workers)
     if not results:
         return None
-    shown, left_out = first(results, MOST_PANELS, "groups")
+    shown, omitted = first(results, MOST_PANELS, "groups")
     standings = [each for each in Standing if any(each is m.standing for r in shown for m in r.members)]
     sheet = Sheet(len(shown), [each.value for each in standings])
     for panel, result in zip(sheet.panels, shown, strict=True):
@@ -40,7 +40,7 @@ def layouts(analysis: Analysis) -> Drawing | None:
         where = f"{result.point.mode.value}, {count(result.point.workers, 'worker')}"
         panel.set_title(f"{where}, {result.rest}" if result.rest else where, loc="left")
         panel.set_ylabel("Of the best")
-    return sheet.drawing("Layouts beside the best", _CAPTION + left_out)
+    return sheet.drawing("Layouts beside the best", _CAPTION + omitted)
 
 
 def label_of(point: Point) -> str:

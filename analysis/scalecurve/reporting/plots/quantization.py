@@ -30,7 +30,7 @@ def quantization(analysis: Analysis) -> Drawing | None:
     quantized = _quantized(analysis)
     if not quantized:
         return None
-    shown, left_out = first(quantized, MOST_POINTS, "points")
+    shown, omitted = first(quantized, MOST_POINTS, "points")
     drawn = {stage for p in shown for stages in rows_of(p).values() for stage in stages}
     sheet = Sheet(2 * len(shown), [title for stage, title in STAGES.items() if stage in drawn])
     for index, p in enumerate(shown):
@@ -39,7 +39,7 @@ def quantization(analysis: Analysis) -> Drawing | None:
         sheet.handles |= _panel(by_error, p, of_error=True)
         for panel in (by_accuracy, by_error) if len(quantized) > 1 else ():
             panel.set_title(p.label, loc="left")
-    return sheet.drawing("Accuracy and error over bits", _CAPTION + left_out)
+    return sheet.drawing("Accuracy and error over bits", _CAPTION + omitted)
 
 
 def _quantized(analysis: Analysis) -> list[PointTraining]:

@@ -33,7 +33,7 @@ def step_times(analysis: Analysis) -> Drawing | None:
     """The distributions at the largest measured worker count of each series."""
     several = len({series.bundle for series in analysis.measured}) > 1
     chosen = [(series, _choose(series, analysis.step_summaries)) for series in side_by_side(analysis.measured)]
-    shown, left_out = first([(series, *choice) for series, choice in chosen if choice], MOST_PANELS, "series")
+    shown, omitted = first([(series, *choice) for series, choice in chosen if choice], MOST_PANELS, "series")
     if not shown:
         return None
     sheet = Sheet(len(shown), [label for label, _ in _LEGEND])
@@ -50,7 +50,7 @@ def step_times(analysis: Analysis) -> Drawing | None:
         "The median repetition at the largest worker count. For each rank's timed steps: line 5 to 95 %, box 25 to "
         "75 %, bar median, dot 99 %; the dashed line is the median of the slowest rank."
     )
-    return sheet.drawing("Step time by rank", caption + hollow_caption(results) + left_out)
+    return sheet.drawing("Step time by rank", caption + hollow_caption(results) + omitted)
 
 
 def _choose(series: MeasuredSeries, summaries: StepSummaries) -> tuple[Point, StepSummary] | None:

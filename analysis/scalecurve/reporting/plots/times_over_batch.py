@@ -34,7 +34,7 @@ def times_over_batch(analysis: Analysis) -> Drawing | None:
         (lines, note), common = _lines(analysis.costs.series, by_count=False), _ALL_COUNTS
     if not lines:
         return None
-    names, left_out = first(list(lines), MOST_LINES, "series")
+    names, omitted = first(list(lines), MOST_LINES, "series")
     points = [p for name in names for p in lines[name].values()]
     by_epoch = all(p.epoch_s for p in points)
     work = "an epoch" if by_epoch else "a million samples"
@@ -64,13 +64,13 @@ def times_over_batch(analysis: Analysis) -> Drawing | None:
         panel.set_ylabel(label)
         axis.log_axis(panel, "y", min(heights), max(heights), axis.short)
     hollow = hollow_caption(p.result for p in points)
-    return sheet.drawing("Times over global batch", _CAPTION.format(work, common) + note + hollow + left_out)
+    return sheet.drawing("Times over global batch", _CAPTION.format(work, common) + note + hollow + omitted)
 
 
 def _lines(series: Sequence[SeriesCost], *, by_count: bool) -> tuple[Lines, str]:
     """Measured points with a step time, by name and global batch; lines of one batch are none.
 
-    With a sentence on what the names leave out.
+    With a sentence on what the names omit.
     """
     groups: dict[tuple[str, str, int], Line] = {}
     for curve in series:

@@ -80,7 +80,7 @@ def fit(analysis: Analysis) -> Drawing | None:
     points = [p for p in analysis.once(training_of).points if p.fitted is not None]
     if not points:
         return None
-    shown, left_out = first(points, MOST_POINTS, "points")
+    shown, omitted = first(points, MOST_POINTS, "points")
     sheet = Sheet(len(shown), ["training data", "validation data"])
     curves = [(p, _by_epoch(p, _fitted), _by_epoch(p, lambda e: e.accuracy)) for p in shown]
     heights = [value for _, *both in curves for curve in both for value in curve.values()]
@@ -103,7 +103,7 @@ def fit(analysis: Analysis) -> Drawing | None:
         )
     sheet.name_panels([p.label for p in shown])
     sheet.panels[0].set_ylabel("Accuracy")
-    return sheet.drawing("Training and validation accuracy", _FIT + left_out)
+    return sheet.drawing("Training and validation accuracy", _FIT + omitted)
 
 
 def _fitted(evaluation: Evaluation) -> float:
@@ -128,7 +128,7 @@ def over_workers(analysis: Analysis) -> Drawing | None:
     curves = {key: points for key, points in series.items() if len({p.point.workers for p in points}) > 1}
     if not curves:
         return None
-    keys, left_out = first(list(curves), MOST_LINES, "series")
+    keys, omitted = first(list(curves), MOST_LINES, "series")
     several = len({bundle for bundle, _ in keys}) > 1
     lines = {f"{bundle}: {name}" if several else name: curves[bundle, name] for bundle, name in keys}
     points = [p for members in lines.values() for p in members]
@@ -143,7 +143,7 @@ def over_workers(analysis: Analysis) -> Drawing | None:
     caption = (
         "Means over repetitions; bars are intervals. Turnaround is the entire trial, from its start to its record."
     )
-    return sheet.drawing("Training over workers", caption + left_out)
+    return sheet.drawing("Training over workers", caption + omitted)
 
 
 def known(quantities: Sequence[Quantity], points: Sequence[PointTraining]) -> list[Quantity]:

@@ -43,13 +43,13 @@ def over_values(analysis: Analysis) -> Drawing | None:
         return None
     groups = list(map(_Group, by_axis.values()))
     most = max(len(group.quantities) for group in groups)
-    shown, left_out = first(groups, MOST_PANELS // most, "axes")
+    shown, omitted = first(groups, MOST_PANELS // most, "axes")
     row = most if most > 1 else min(2, len(shown))
     legends = [legend for group in shown for legend in group.legends(most)]
     sheet = Sheet(len(legends), columns=row, width=PANEL_WIDTH if row < 3 else _NARROW, under=legends)
     for index, group in enumerate(shown):
         group.draw(sheet, sheet.panels[index * most : (index + 1) * most])
-    return sheet.drawing("Training along each axis", _CAPTION + left_out)
+    return sheet.drawing("Training along each axis", _CAPTION + omitted)
 
 
 class _Group:

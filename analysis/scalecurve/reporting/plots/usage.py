@@ -79,8 +79,8 @@ def usage(analysis: Analysis) -> Drawing | None:
     axis.linear_axis(panel, "y", 0, 1.06, axis.percent)
     level_line(panel, 1)
     panel.set_ylabel("GPU utilization" if on_gpus else "CPU utilization")
-    left_out = f" Left out: {count(len(partial), 'point')} with a rank or run that has no sample." if partial else ""
-    return sheet.drawing("GPU usage" if on_gpus else "CPU usage", (_GPU if on_gpus else _CPU) + left_out)
+    omitted = f" Omitted: {count(len(partial), 'point')} with a rank or run that has no sample." if partial else ""
+    return sheet.drawing("GPU usage" if on_gpus else "CPU usage", (_GPU if on_gpus else _CPU) + omitted)
 
 
 @plot("usage-over-time", section="time", order=45)
@@ -100,7 +100,7 @@ def usage_over_time(analysis: Analysis) -> Drawing | None:
     modes = {mode for *_, mode in watched}
     series = dict.fromkeys((bundle, name, mode) for _, bundle, name, mode in watched)
     named = {key: _named(identity[key[:2]].label, key[2], len(modes) > 1) for key in series}
-    shown, left_out = first(list(named), MOST_LINES, "series")
+    shown, omitted = first(list(named), MOST_LINES, "series")
     counts = sorted({workers for workers, *_ in watched})[-MOST_PANELS:]
     sheet = Sheet(len(counts), [named[key] for key in shown] if len(shown) > 1 else [])
     for panel, workers in zip(sheet.panels, counts, strict=True):
@@ -131,7 +131,7 @@ def usage_over_time(analysis: Analysis) -> Drawing | None:
         panel.set_xlabel("Since the first window (s)")
     what = "GPU" if on_gpus else "CPU"
     sheet.panels[0].set_ylabel(f"{what} utilization")
-    return sheet.drawing(f"{what} usage over time", _OVER_TIME.format(_GPU_TIME if on_gpus else _CPU_TIME) + left_out)
+    return sheet.drawing(f"{what} usage over time", _OVER_TIME.format(_GPU_TIME if on_gpus else _CPU_TIME) + omitted)
 
 
 def _last_s(record: TrialRecord) -> float:

@@ -51,7 +51,7 @@ def test_a_point_with_a_run_without_a_sample_is_neither_drawn_nor_in_the_table(t
     drawing = usage(found)
     assert drawing is not None
     assert [tip.partition(", ")[2] for tip in drawing.tips] == ["2 workers: 80 % busy"]
-    assert drawing.caption.endswith("Left out: 1 point with a rank or run that has no sample.")
+    assert drawing.caption.endswith("Omitted: 1 point with a rank or run that has no sample.")
     (series,) = found.curves.series
     assert [point.busy for point in series.points] == [None, 0.8]
 

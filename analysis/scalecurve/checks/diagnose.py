@@ -55,12 +55,12 @@ class Diagnosis(OneTable):
     trials: int
     rows: int
     problems: tuple[tuple[str, UnusableFile], ...]
-    left_out: tuple[tuple[str, int], ...] = ()
+    excluded: tuple[tuple[str, int], ...] = ()
 
     def table(self) -> Table:
         notes = [f"Analyzed {self.rows:,} step rows of {self.trials:,} trials."]
-        if self.left_out:
-            ends = ", ".join(f"{count} {end}" for end, count in self.left_out)
+        if self.excluded:
+            ends = ", ".join(f"{count} {end}" for end, count in self.excluded)
             notes.append(f"Excluded from the curves and not analyzed: {ends}. See each trial's message.")
         elif not self.trials:
             notes.append("Nothing to analyze: no trial has ended, or no record is readable.")
@@ -125,10 +125,10 @@ def diagnose_from(bundles: Sequence[Bundle], summaries: StepSummaries) -> Diagno
     every = [(bundle.label, series.name, p) for bundle in bundles for series in measure(bundle) for p in series.points]
     findings = [finding for place in every for finding in _of_point(*place, summaries)]
     findings.sort(key=lambda f: (-_weight(f.severity), f.bundle, f.series, f.workers, f.kind))
-    return Diagnosis(tuple(findings), len(summaries.of), summaries.rows, summaries.problems, _left_out(bundles))
+    return Diagnosis(tuple(findings), len(summaries.of), summaries.rows, summaries.problems, _excluded(bundles))
 
 
-def _left_out(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
+def _excluded(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
     records = [trial.record for bundle in bundles for trial in bundle.trials if trial.record and not trial.good]
     ends = Counter(f"{record.phase.value}: {record.reason or 'no reason stated'}" for record in records)
     return tuple(sorted(ends.items(), key=lambda pair: (-pair[1], pair[0])))

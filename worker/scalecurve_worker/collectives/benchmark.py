@@ -53,19 +53,19 @@ class Library(Protocol):
     copies: int  # how often a message has to fit into memory
 
     def available_bytes(self) -> int:
-        """Memory that this rank may fill with messages."""
+        """Return the bytes of memory that this rank may fill with messages."""
 
     def message(self, count: int) -> Any:
-        """Room for so many elements, with anything in it."""
+        """Allocate room for so many elements, with any content."""
 
     def indices(self, begin: int, end: int) -> Any:
-        """Whole numbers from ``begin`` up to ``end``, where messages lie."""
+        """Return whole numbers from ``begin`` up to ``end``, where messages lie."""
 
     def random(self, count: int) -> Any:
-        """Numbers of a normal distribution, other ones on each rank."""
+        """Return numbers of a normal distribution, different ones on each rank."""
 
     def clock(self, unix: UnixTime) -> Clock:
-        """What tells when a collective ended."""
+        """Return the clock that tells when a collective ended."""
 
 
 class Messages(NamedTuple):
@@ -79,7 +79,7 @@ class Messages(NamedTuple):
 
 
 def whole_step(elements: Sequence[int], granule_bytes: int, element: int) -> list[Messages]:
-    """A model's messages: every size that occurs by itself, ascending, and then all of them as one step sends them.
+    """Return a model's messages: every size that occurs by itself, ascending, and then all as one step sends them.
 
     Bytes are rounded up to multiples of ``granule_bytes``.
     """
@@ -88,7 +88,7 @@ def whole_step(elements: Sequence[int], granule_bytes: int, element: int) -> lis
 
 
 def message_sizes(sizes: Sizes, granule_bytes: int, available: int) -> tuple[list[int], list[int]]:
-    """Message sizes in bytes, multiples of ``granule_bytes``: those that fit into ``available``, and the rest."""
+    """Return message sizes in bytes, multiples of ``granule_bytes``: those that fit ``available``, and the rest."""
     fitting: list[int] = []
     left_out: list[int] = []
     size = sizes.min_bytes
@@ -104,7 +104,7 @@ def message_sizes(sizes: Sizes, granule_bytes: int, available: int) -> tuple[lis
 def row_of(
     messages: Messages, times_ns: list[int], world: int, errors: int, collective: Collective = Collective.all_reduce
 ) -> CollectiveRow:
-    """One line of the table, from the slowest rank's time at each iteration in ns.
+    """Summarize one line of the table, from the slowest rank's time at each iteration in ns.
 
     https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
     """
@@ -126,7 +126,7 @@ def row_of(
 
 
 def granule_of(algorithm: AllReduce, per_node: int) -> int:
-    """Elements that a message must be a multiple of: each worker of a node takes an equal share of it."""
+    """Return the granule of a message in elements: each worker of a node takes an equal share of it."""
     return per_node if algorithm is AllReduce.hierarchical else 1
 
 
@@ -305,7 +305,7 @@ class Benchmark:
 
 
 def host_bytes(ranks: int) -> int:
-    """The share of one of ``ranks`` in what is free of the host's memory and within its container's limit."""
+    """Return one rank's share of the bytes that are free in the host's memory and within its container's limit."""
     match = re.search(r"^MemAvailable: *([0-9]+)", Path("/proc/meminfo").read_text(), re.MULTILINE)
     if match is None:
         raise WorkloadError("program allreduce: /proc/meminfo does not say how much memory is available")

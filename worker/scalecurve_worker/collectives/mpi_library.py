@@ -23,7 +23,7 @@ Carried = Callable[[Any], object]
 
 
 def operation(collective: Collective, mpi: Any) -> TimedCall:
-    """The library's own, as it chooses to do it."""
+    """Return the library's own operation, by whatever algorithm it chooses."""
     comm, in_place, add = mpi.COMM_WORLD, mpi.IN_PLACE, mpi.SUM
     rank, world = comm.Get_rank(), comm.Get_size()
     after, before = (rank + 1) % world, (rank - 1) % world
@@ -39,13 +39,13 @@ def operation(collective: Collective, mpi: Any) -> TimedCall:
 
 
 def all_reduce_by(algorithm: AllReduce, mpi: Any, per_node: int) -> TimedCall:
-    """An all-reduce by one algorithm or pattern."""
+    """Return an all-reduce by one algorithm or pattern."""
     carry = all_reduce_of(algorithm, mpi, per_node)
     return TimedCall(Collective.all_reduce, lambda sent, _: carry(sent), granule_of(algorithm, per_node))
 
 
 def all_reduce_of(algorithm: AllReduce, mpi: Any, per_node: int) -> Carried:
-    """What adds a message up over all ranks; ``per_node`` of them, by number, make a node."""
+    """Return what sums a message over all ranks; ``per_node`` consecutive ranks make a node."""
     if algorithm is AllReduce.parameter_server:
         return _through_one(mpi)
     if algorithm is AllReduce.hierarchical:

@@ -19,7 +19,7 @@ _PATIENCE_S = 600
 
 
 def why_not(workload: CollectivesWorkload, hosts: Sequence[str], visible_gpus: int) -> str | None:
-    """Why it cannot run here; None where it can."""
+    """Return why nccl-tests cannot run here; None where it can."""
     if missing := [name for kind in workload.collectives if shutil.which(name := PROGRAMS[kind]) is None]:
         return f"not on PATH: {', '.join(missing)}"
     if workload.sizes.payload is not Payload.sizes:
@@ -32,7 +32,7 @@ def why_not(workload: CollectivesWorkload, hosts: Sequence[str], visible_gpus: i
 
 
 def measure(workload: CollectivesWorkload, workers: int) -> tuple[list[CollectiveRow], dict[str, str]]:
-    """Rows of every collective, and why some have none."""
+    """Measure rows of every collective, and tell why some have none."""
     rows: list[CollectiveRow] = []
     failures: dict[str, str] = {}
     for kind in workload.collectives:
@@ -56,14 +56,14 @@ def measure(workload: CollectivesWorkload, workers: int) -> tuple[list[Collectiv
 
 
 def command(kind: Collective, sizes: Sizes, workers: int) -> list[str]:
-    """As long a ladder as ours, checked as well."""
+    """Return the command for as long a ladder of sizes as ours, checked as well."""
     ladder = ["-b", str(sizes.min_bytes), "-e", str(sizes.max_bytes), "-f", str(sizes.factor)]
     calls = ["-n", str(sizes.iterations), "-w", str(sizes.warmup), "-c", "1"]
     return [PROGRAMS[kind], *ladder, *calls, "-g", str(workers), "-d", TYPES[sizes.dtype]]
 
 
 def rows_of(kind: Collective, text: str, workers: int, iterations: int) -> Iterator[CollectiveRow]:
-    """What it printed; its mean over calls stands for median, least and p95."""
+    """Parse the rows it printed; its mean over calls stands for the median, the minimum and p95."""
     for size, in_place, cells, _ in printed_results(text.splitlines()):
         if size == 0 or cells.get("time", "N/A") == "N/A":
             continue

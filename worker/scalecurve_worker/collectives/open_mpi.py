@@ -36,7 +36,7 @@ _ALWAYS = {"coll_tuned_use_dynamic_rules": "true", "coll_tuned_priority": "100"}
 
 
 def settings(algorithm: AllReduce) -> dict[str, str]:
-    """Parameters of Open MPI, by name; none where the choice is left to the library."""
+    """Return parameters of Open MPI, by name; none where the choice is left to the library."""
     return {**_ALWAYS, **_CHOSEN[algorithm]} if algorithm in _CHOSEN else {}
 
 
@@ -46,7 +46,11 @@ def ask_for(algorithm: AllReduce) -> None:
 
 
 def confirm(algorithm: AllReduce, vendor: str) -> dict[str, str]:
-    """What the library says it was set to, by the same names."""
+    """Confirm what the library reports as set, by the same names.
+
+    Raises:
+        WorkloadError: the algorithm needs Open MPI, or Open MPI reports another value.
+    """
     requested = settings(algorithm)
     if not requested:
         return {}
@@ -66,7 +70,7 @@ def confirm(algorithm: AllReduce, vendor: str) -> dict[str, str]:
 
 
 class _Tool:
-    """MPI's tool interface (MPI 4.1, chapter 15), which mpi4py leaves out: control variables of the library in use."""
+    """MPI's tool interface (MPI 4.1, chapter 15), which mpi4py omits: control variables of the library in use."""
 
     def __init__(self) -> None:
         self._mpi = ctypes.CDLL(_loaded_library())

@@ -12,7 +12,7 @@ UNTOUCHED = -1
 
 
 def put_in(collective: Collective, index: Any, rank: int, world: int, share: int) -> Any:
-    """Elements at ``index`` of what ``rank`` sends; ``share`` is the part of one rank, of a message for all."""
+    """Return the elements at ``index`` that ``rank`` sends; ``share`` is one rank's part of a message for all."""
     if collective in (Collective.all_reduce, Collective.reduce_scatter):
         return contribution(index, rank, world)
     if collective is Collective.all_gather:
@@ -23,7 +23,7 @@ def put_in(collective: Collective, index: Any, rank: int, world: int, share: int
 
 
 def got_out(collective: Collective, index: Any, rank: int, world: int, share: int) -> Any:
-    """Elements at ``index`` of what ``rank`` must have afterwards."""
+    """Return the elements at ``index`` that ``rank`` must have afterwards."""
     if collective is Collective.all_reduce:
         return total(index, world)
     if collective is Collective.reduce_scatter:
@@ -36,17 +36,17 @@ def got_out(collective: Collective, index: Any, rank: int, world: int, share: in
 
 
 def contribution(index: Any, rank: int, world: int) -> Any:
-    """A rank's elements of those numbers: a weight where the rank takes part, else 0."""
+    """Return a rank's elements at ``index``: a weight where the rank takes part, else 0."""
     return ((index + rank) % world < 1 + index % min(16, world)) * _weight(index)
 
 
 def total(index: Any, world: int) -> Any:
-    """Their sum over all ranks: at most 16 of them take part, whatever the world size."""
+    """Return their sum over all ranks: at most 16 of them take part, whatever the world size."""
     return (1 + index % min(16, world)) * _weight(index)
 
 
 def marked(index: Any, rank: Any) -> Any:
-    """Elements that tell where they are from: other ones at the next index, and on the next rank."""
+    """Return elements that tell their origin: they differ at the next index, and on the next rank."""
     return (index + 7 * rank) % 251
 
 

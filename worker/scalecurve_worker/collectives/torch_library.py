@@ -30,7 +30,7 @@ _MIB = 1 << 20
 
 
 def gradient_elements(workload: Microbenchmark) -> list[int]:
-    """Elements of each message, in the order in which a backward pass has them: the last layer's come first."""
+    """Return each message's elements, in the order in which a backward pass has them: the last layer's come first."""
     try:
         spec = models.spec(workload.model)
     except models.ModelError as error:

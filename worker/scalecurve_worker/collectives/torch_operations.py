@@ -19,19 +19,19 @@ _broadcast: Callable[..., object] = dist.broadcast
 
 
 def operation(collective: Collective) -> TimedCall:
-    """The library's own, as it chooses to do it."""
+    """Return the library's own operation, by whatever algorithm it chooses."""
     granule = dist.get_world_size() if collective.shared_out else 1
     return TimedCall(collective, _CARRIED[collective], granule)
 
 
 def all_reduce_by(algorithm: AllReduce, per_node: int) -> TimedCall:
-    """An all-reduce by one algorithm or pattern."""
+    """Return an all-reduce by one algorithm or pattern."""
     carry = all_reduce_of(algorithm, per_node)
     return TimedCall(Collective.all_reduce, lambda sent, _: carry(sent), granule_of(algorithm, per_node))
 
 
 def all_reduce_of(algorithm: AllReduce, per_node: int) -> Carried:
-    """What adds a message up over all ranks; ``per_node`` of them, by number, make a node."""
+    """Return what sums a message over all ranks; ``per_node`` consecutive ranks make a node."""
     if algorithm is AllReduce.parameter_server:
         return _through_one
     if algorithm is AllReduce.hierarchical:

@@ -15,10 +15,10 @@ accelerate = library("accelerate", "accelerate", "1.0")
 def measure(
     accelerator: Any, loader: Iterable[Any], model: Any = None, *, unit: Unit = "samples", then: Then | None = None
 ) -> MeasuredLoader:
-    """The prepared ``loader``, repeated until all is measured; a step has all batches of one ``accumulate``.
+    """Repeat the prepared ``loader`` until all is measured; a step has all batches of one ``accumulate``.
 
-    ``model`` is the one that ``prepare`` returned; by default the only one that was prepared. ``unit`` and ``then`` as
-    in ``Measurement``.
+    ``model`` is the one that ``prepare`` returned; by default the only one that was prepared. ``unit`` and ``then`` are
+    those of ``Measurement``.
 
     Raises:
         WorkloadError: ``accelerator`` is none, or it is not clear which model is trained.

@@ -13,9 +13,9 @@ deepspeed = library("deepspeed", "deepspeed", "0.14")
 
 
 def measure(engine: Any, loader: Iterable[Any], *, unit: Unit = "samples", then: Then | None = None) -> MeasuredLoader:
-    """The ``loader``, repeated until all is measured; a step has as many batches as the engine accumulates.
+    """Repeat the ``loader`` until all is measured; a step has as many batches as the engine accumulates.
 
-    ``unit`` and ``then`` as in ``Measurement``.
+    ``unit`` and ``then`` are those of ``Measurement``.
 
     Raises:
         WorkloadError: ``engine`` is none, or has its own loop, as a pipeline's.

@@ -36,7 +36,7 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
         self._batches = 0
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Nothing but training happens while it is measured."""
+        """Disable evaluation and saving, so that only training happens while it is measured."""
         if self._measurement.over:
             return
         model = self.model
@@ -49,7 +49,7 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
             self._shadow("train_function", self._counting(model.train_function))
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """A step begins with the first batch after an optimizer update."""
+        """Begin a step with the first batch after an optimizer update."""
         measurement = self._measurement
         if not measurement.joined:
             self._join()
@@ -68,7 +68,7 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
             raise WorkloadError("ScaleCurveCallback: this Keras validates while steps are timed; drop validation_data")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """The mean of the epoch: Keras hands out no loss of one step without waiting for the device."""
+        """Record the mean loss of the epoch: Keras gives no loss of a single step without waiting for the device."""
         if self._measurement.running:
             self._note_loss(logs or {})
 

@@ -15,7 +15,7 @@ class LibraryError(ImportError):
 
 
 def library(module: str, distribution: str, least: str) -> Any:
-    """The module of a framework, at version ``least`` of its ``distribution`` or later.
+    """Import the module of a framework, at version ``least`` of its ``distribution`` or later.
 
     Raises:
         LibraryError: it is not installed, or older.

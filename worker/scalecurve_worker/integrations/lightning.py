@@ -30,7 +30,7 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
         self._updates = -1
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Nothing but training happens while it is measured."""
+        """Disable validation and the callbacks that save or end training: nothing but training is measured."""
         if stage == "fit" and not self._measurement.over:
             waiting = tuple(getattr(lightning.callbacks, name) for name in _WAITING)
             self._set(trainer, "callbacks", [each for each in trainer.callbacks if not isinstance(each, waiting)])
@@ -45,7 +45,7 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
             self._set(config, "strict", False)  # what it monitors may come from validation
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """A step begins with the first batch after an optimizer update."""
+        """Begin a step with the first batch after an optimizer update."""
         measurement = self._measurement
         if not measurement.joined:
             measurement.join(trainer.model)

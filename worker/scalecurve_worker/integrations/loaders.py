@@ -49,7 +49,7 @@ class MeasuredLoader:
         return getattr(self._loader, name)
 
     def loss(self, value: Any) -> None:
-        """The loss of the last batch, a number or a scalar tensor; optional."""
+        """Record the loss of the last batch, a number or a scalar tensor; optional."""
         if self._measurement.running:
             self._measurement.loss(value.detach() if hasattr(value, "detach") else value)
 

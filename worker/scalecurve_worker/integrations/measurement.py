@@ -92,7 +92,7 @@ class Measurement:
             self._too_short(f"the training has {steps:,.0f} steps, and the measurement needs at least {least}", advice)
 
     def next_step(self) -> bool:
-        """Whether a step begins here that is timed; the one before ends. After the last, the record is written."""
+        """Return whether a timed step begins here; the one before ends. After the last, the record is written."""
         if self.over:
             return False
         if self.bench.step():
@@ -118,12 +118,12 @@ class Measurement:
             self.bench.tokens(tokens)
 
     def samples(self, count: int) -> None:
-        """The step that runs now has so many samples more."""
+        """Add so many samples to the running step."""
         self._samples += count
         self.bench.counted(self._samples)
 
     def loss(self, value: Any) -> None:
-        """The loss of one part of the step's batch; the parts add up."""
+        """Add the loss of one part of the step's batch to that of the other parts."""
         if value is not None:
             self._loss = value if self._loss is None else self._loss + value
             self.bench.loss(self._loss)
@@ -136,7 +136,7 @@ class Measurement:
             leave()
 
     def training_ended(self, advice: str) -> None:
-        """The framework's loop is over: if that came before the last window, say so.
+        """Handle the end of the framework's loop: if it came before the last window, say so.
 
         Raises:
             WorkloadError: too early, in a trial.
@@ -165,7 +165,7 @@ def leave() -> None:
 
 
 def caller(kind: type[T]) -> T | None:
-    """The nearest ``self`` of this kind among those whose methods are running.
+    """Return the nearest ``self`` of this kind among those whose methods are running.
 
     Callbacks of Transformers and Keras are not handed the object whose loop calls them.
     """
@@ -173,7 +173,7 @@ def caller(kind: type[T]) -> T | None:
 
 
 def local_of_caller(name: str) -> Any:
-    """The variable of this name of the nearest function that has one; None without one."""
+    """Return the variable of this name of the nearest function that has one; None without one."""
     return next(_locals_of_callers(name), None)
 
 

@@ -24,7 +24,7 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
         self._trainer: Any = None
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """A step ends where the next begins, so the first joins, and the one after the last window finishes."""
+        """End a step and begin the next: the first call joins, and the one after the last window finishes."""
         measurement = self._measurement
         if not measurement.joined:
             trainer = caller(transformers.Trainer)
@@ -38,7 +38,7 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
             control.should_training_stop |= measurement.stops
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Neither evaluation nor saving falls into a window."""
+        """Prevent evaluation and saving inside a window."""
         if self._measurement.running or self._measurement.stops:
             control.should_evaluate = control.should_save = False
 

@@ -52,7 +52,10 @@ class PodProcess:
 def commands(
     trial: TrialSpec, role: PodRole, environment: Mapping[str, str], mpirun: str = "mpirun"
 ) -> list[PodProcess]:
-    """What the pod starts. ``environment`` is the pod's; what the user set in ``workload.env`` comes last."""
+    """Return the processes that the pod starts.
+
+    ``environment`` is the pod's; what the user set in ``workload.env`` comes last.
+    """
     env = {
         name: value
         for name, value in environment.items()

@@ -34,7 +34,7 @@ def leave_termination(text: str) -> None:
 
 
 def oom_kills(counters: tuple[str, ...] = _COUNTERS) -> int:
-    """From cgroup v2 or v1, as the container sees its own; 0 where neither can be read."""
+    """Count the out-of-memory kills in cgroup v2 or v1, as the container sees its own; 0 where neither can be read."""
     for path in counters:
         try:
             lines = Path(path).read_text().splitlines()

@@ -22,7 +22,10 @@ _WORKER = re.compile(r"-worker-(\d+)$")
 
 
 def lost_ranks(lines: Iterable[str], workers: int) -> list[RankFailure]:
-    """What was lost, the first first; ``workers`` is how many a pod has, and a lost pod's first rank speaks for it."""
+    """Return the ranks that were lost, killed ones first; ``workers`` is how many a pod has.
+
+    A lost pod's first rank stands for the pod.
+    """
     text = " ".join(" ".join(lines).split())
     lost = []
     for rank, host, number in _KILLED.findall(text):
@@ -41,7 +44,7 @@ def lost_ranks(lines: Iterable[str], workers: int) -> list[RankFailure]:
 
 
 def nearest_cause_first(reported: Sequence[RankFailure], lost: Sequence[RankFailure]) -> list[RankFailure]:
-    """What ranks reported themselves and what mpirun lost, the cause before its consequences.
+    """Order what ranks reported themselves and what mpirun lost, the cause before its consequences.
 
     A killed rank can report nothing, and its peers only see its connection break. What a rank could still say itself
     came before mpirun noticed.

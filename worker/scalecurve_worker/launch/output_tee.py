@@ -35,7 +35,7 @@ class OutputTee(threading.Thread):
         self._written = 0
 
     def run(self) -> None:
-        """Whole lines are written by one call each; an unfinished one at once, unless it is for the pod."""
+        """Write each whole line by one call, and an unfinished one at once, unless it is for the pod."""
         try:
             while data := os.read(self._source, 1 << 16):
                 self._feed(data)

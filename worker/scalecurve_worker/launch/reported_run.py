@@ -74,7 +74,7 @@ def run_reported(command: Sequence[str]) -> int:
 
 
 def batch_of(trial: TrialSpec, log: LogFormat) -> PlannedBatch:
-    """What a step of the trial has.
+    """Return the batch that is planned for a step of the trial.
 
     Raises:
         WorkloadError: tokensPerSample is a placeholder whose value is no whole number.

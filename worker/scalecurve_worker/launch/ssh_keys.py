@@ -28,7 +28,7 @@ _Point = tuple[int, int, int, int]  # extended homogeneous coordinates X, Y, Z, 
 
 
 def find(mounted: Path, folder: Path, environment: Mapping[str, str]) -> Path:
-    """The folder with ``id_rsa`` and ``authorized_keys``: what is mounted, or ``folder`` after writing derived ones."""
+    """Return the folder with ``id_rsa`` and ``authorized_keys``: the mounted one, or ``folder`` with derived ones."""
     secret = environment.get(SECRET_ENV, "")
     if (mounted / "id_rsa").exists() or not secret:
         return mounted
@@ -41,7 +41,7 @@ def find(mounted: Path, folder: Path, environment: Mapping[str, str]) -> Path:
 
 
 def key_pair(seed: bytes) -> tuple[str, str]:
-    """Private key in OpenSSH's format, and the line of authorized_keys, of a seed of 32 bytes."""
+    """Derive a private key in OpenSSH's format, and the line of authorized_keys, from a seed of 32 bytes."""
     public = _public(seed)
     blob = _string(_KIND) + _string(public)
     private = os.urandom(4) * 2 + blob + _string(seed + public) + _string(b"scalecurve")

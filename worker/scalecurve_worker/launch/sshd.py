@@ -51,13 +51,17 @@ def main(keys: str = ssh_keys.SSH_FOLDER) -> int:
 
 
 def ssh_port(environment: Mapping[str, str]) -> int:
-    """Where the workers' sshd listens; pods on the host's network may need another."""
+    """Return the port on which the workers' sshd listens; pods on the host's network may need another."""
     text = environment.get(PORT_ENV, "")
     return int(text) if text.isdigit() else _PORT
 
 
 def find_sshd() -> str:
-    """The path of sshd."""
+    """Find the path of sshd.
+
+    Raises:
+        PreflightError: the image has none.
+    """
     for path in (*_SSHD, shutil.which("sshd")):
         if path and os.access(path, os.X_OK):
             return path
@@ -79,7 +83,7 @@ def prepare(folder: Path, keys: Path, port: int, environment: Mapping[str, str])
 
 
 def configuration(host_key: Path, keys: Path, pid: Path, port: int, environment: Mapping[str, str]) -> str:
-    """Keys only, no root, and the container's own environment for every session: ssh hands none on."""
+    """Render sshd's configuration: keys only, no root, and the container's own environment, as ssh passes none on."""
     lines = [
         f"Port {port}",
         f"HostKey {host_key}",

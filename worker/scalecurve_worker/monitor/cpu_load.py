@@ -43,7 +43,7 @@ class CpuMeter:
             self._reads.append(self._ended)
 
     def used(self) -> CpuUse | None:
-        """What was used between; None where the kernel does not say."""
+        """Return what was used between the beginning and the end; None where the kernel does not say."""
         if self._begun is None or self._ended is None:
             return None
         return CpuUse(*(end - begin for begin, end in zip(self._begun, self._ended, strict=True)))

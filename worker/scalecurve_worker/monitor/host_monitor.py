@@ -48,12 +48,12 @@ class HostMonitor:
         return own_share(used, len(self._cores)) if used is not None else None
 
     def usage(self) -> list[list[Usage]]:
-        """Of every worker's device over the windows, or of this process's cores where none is watched."""
+        """Return the usage of each worker's device over the windows, or of this process's cores without one."""
         own = self._cpu.usage()
         return [monitor.usage() if monitor else own for monitor in self._monitors]
 
     def found(self, ranks: Communicator) -> tuple[float | None, float | None, list[DeviceSamples | None]]:
-        """Shares of the cores that other processes and the hypervisor took, and samples of every device.
+        """Return the shares of the cores that other processes and the hypervisor took, and samples of every device.
 
         Ranks that share the cores are not others. Every rank calls it, once. A share is None where it cannot be read.
         """

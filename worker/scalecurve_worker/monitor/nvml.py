@@ -51,7 +51,7 @@ class DeviceMonitor:
         self._thread: threading.Thread | None = None
 
     def energy_mj(self) -> int | None:
-        """The device's energy counter, in mJ since the driver was loaded; None where it has none."""
+        """Read the device's energy counter, in mJ since the driver was loaded; None where it has none."""
         try:
             return int(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
         except self._nvml.NVMLError:
@@ -75,7 +75,7 @@ class DeviceMonitor:
         return summarize(self._samples, max(0, self._others - ranks_on_device))
 
     def usage(self) -> list[Usage]:
-        """As NVML told with each sample."""
+        """Return the usage that NVML reported with each sample."""
         shares = [(sample.at_s, sample.used) for sample in self._samples if sample.used is not None]
         return thinned([Usage(until_s=round(at_s, 3), share=used) for at_s, used in shares])
 
@@ -117,7 +117,7 @@ def _mean(values: list[float]) -> float | None:
 
 
 def open_monitor(uuid: str) -> DeviceMonitor | None:
-    """A monitor of the GPU; None where NVML does not know it."""
+    """Open a monitor of the GPU; None where NVML does not know it."""
     nvml = _load()
     if nvml is None:
         return None
@@ -128,7 +128,7 @@ def open_monitor(uuid: str) -> DeviceMonitor | None:
 
 
 def summarize(samples: list[Sample], other_processes: int) -> DeviceSamples:
-    """Means and extremes; a throttle reason counts when one sample has it."""
+    """Summarize samples by means and extremes; a throttle reason counts when one sample has it."""
     seen = reduce(or_, (sample.reasons for sample in samples), 0)
     return DeviceSamples(
         count=len(samples),
@@ -144,13 +144,13 @@ def summarize(samples: list[Sample], other_processes: int) -> DeviceSamples:
 
 
 def driver_version() -> str | None:
-    """The NVIDIA driver's version, where NVML answers."""
+    """Return the NVIDIA driver's version; None where NVML does not answer."""
     nvml = _load()
     return None if nvml is None else str(nvml.nvmlSystemGetDriverVersion())
 
 
 def visible_uuid(index: int, visible: str | None) -> str | None:
-    """UUID of CUDA's device ``index``, by ``CUDA_VISIBLE_DEVICES`` and NVML; None where NVML does not answer.
+    """Return the UUID of CUDA device ``index``, by ``CUDA_VISIBLE_DEVICES`` and NVML; None where NVML does not answer.
 
     CUDA numbers as NVML does where ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID``.
     """
@@ -168,7 +168,7 @@ def visible_uuid(index: int, visible: str | None) -> str | None:
 
 
 def device_name(uuid: str) -> str | None:
-    """The name of a GPU; None where NVML does not know it."""
+    """Return the name of a GPU; None where NVML does not know it."""
     nvml = _load()
     if nvml is None:
         return None
@@ -180,7 +180,7 @@ def device_name(uuid: str) -> str | None:
 
 
 def nvlink_between(uuid: str, other_uuid: str) -> bool | None:
-    """Whether NVLink, or NVSwitch, lets two GPUs of this machine reach each other; None where NVML cannot tell."""
+    """Return whether NVLink, or NVSwitch, connects two GPUs of this machine; None where NVML cannot tell."""
     nvml = _load()
     if nvml is None:
         return None

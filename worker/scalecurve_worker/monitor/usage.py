@@ -8,7 +8,7 @@ MOST = 60
 
 
 def thinned(usage: Sequence[Usage]) -> list[Usage]:
-    """At most ``MOST`` entries: neighbors become one, with the mean of their shares weighted by their time."""
+    """Thin to at most ``MOST`` entries: merge neighbors into one, with the mean of their shares weighted by time."""
     kept = list(usage)
     while len(kept) > MOST:
         starts = [0.0, *(each.until_s for each in kept)]

@@ -16,14 +16,14 @@ class Waiting:
         self._before: int | None = None
 
     def begin(self) -> None:
-        """A stretch begins, of the thread that calls."""
+        """Begin a stretch of the calling thread."""
         self.close()
         with suppress(OSError):
             self._file = os.open(_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
         self._before, self.ns, self.open = self._read(), None, True
 
     def end(self) -> None:
-        """It ends, a few microseconds ago."""
+        """End the stretch, which ended a few microseconds ago."""
         after, self.open = self._read(), False
         if after is not None and self._before is not None:
             self.ns = after - self._before

@@ -30,7 +30,7 @@ class WorkloadError(ValueError):
 
 
 def explain(rank: int, error: BaseException) -> RankFailure:
-    """The error in one line, and whose it is: the user's request, memory, or the rank itself."""
+    """Explain the error in one line, and whose it is: the user's request, memory, or the rank itself."""
     # File names that are no UTF-8 come with lone surrogates, which no JSON can hold.
     text = " ".join(str(error).encode(errors="replace").decode().split())
     text = masked(text, values_in(os.environ))
@@ -42,7 +42,7 @@ def explain(rank: int, error: BaseException) -> RankFailure:
 
 
 def note_finished() -> None:
-    """The program has called ``finish``: an error from now on is of what it does after the measurement."""
+    """Note that the program has called ``finish``: errors from now on concern what it does after the measurement."""
     global _finished
     _finished = True
 
@@ -115,7 +115,7 @@ def _abort_mpi() -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether the memory of the machine or of its accelerator did not suffice."""
+    """Return whether the memory of the machine or of its accelerator did not suffice."""
     if isinstance(error, MemoryError):
         return True
     torch = sys.modules.get("torch")

@@ -59,7 +59,11 @@ def check_port(port: int, use: str) -> None:
 
 
 def check_user(program: str) -> None:
-    """Programs of ssh want a name and a home for who runs them."""
+    """Check that the user has an entry in /etc/passwd: ssh's programs need a name and a home.
+
+    Raises:
+        PreflightError: the user has none.
+    """
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -69,7 +73,7 @@ def check_user(program: str) -> None:
 
 
 def shared_memory(path: Path = Path("/dev/shm")) -> str:
-    """What is wrong with shared memory, or an empty string. Only some programs need it, so nothing fails here."""
+    """Return what is wrong with shared memory, or "". Only some programs need it, so nothing fails here."""
     try:
         system = os.statvfs(path)
     except OSError as error:
@@ -86,7 +90,7 @@ def shared_memory(path: Path = Path("/dev/shm")) -> str:
 
 
 def world_size_mismatch(expected: int, joined: int, environment: Mapping[str, str]) -> str:
-    """What is wrong with the number of workers that met, or an empty string. The verdict is not given here."""
+    """Return what is wrong with the number of workers that met, or an empty string. The caller gives the verdict."""
     if joined == expected:
         return ""
     if joined != 1:

@@ -14,7 +14,7 @@ from scalecurve_worker.process.failure import WorkloadError
 
 
 def program(workload: Workload) -> Callable[[TrialSpec], None]:
-    """The function that runs a trial of the workload's program on this rank.
+    """Return the function that runs a trial of the workload's program on this rank.
 
     Raises:
         WorkloadError: the program is a command, or its framework is not installed.
@@ -32,7 +32,7 @@ EXTRAS: Registry[Callable[..., Any]] = Registry("scalecurve_worker.extras", "par
 
 
 def extra(name: str) -> Any:
-    """The function that does this part."""
+    """Return the function that does this part."""
     return EXTRAS.get(name)
 
 

@@ -57,7 +57,7 @@ def die_with_parent() -> None:
 
 
 def allowed_cores() -> list[int]:
-    """Cores this process may run on, by number."""
+    """Return the cores that this process may run on, by number."""
     if sys.platform == "linux":
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -66,7 +66,7 @@ def allowed_cores() -> list[int]:
 def cores_of_pod(
     environment: Mapping[str, str], cores: Sequence[int], machine: int | None = None, gpus: bool | None = None
 ) -> str:
-    """A set of cores for each worker of a pod that computes on CPUs, as ``SCALECURVE_CORES``; empty: leave them.
+    """Return a set of cores for each worker of a pod that computes on CPUs, as ``SCALECURVE_CORES``; empty to set none.
 
     Workers of one pod see the same cores, and so do pods of one node, unless the kubelet gives each pod cores of its
     own (``cpuManagerPolicy: static``). ``machine`` is how many cores there are, by default as the kernel counts.
@@ -91,7 +91,7 @@ def cores_of_pod(
 
 
 def together(sets: str, processes: str) -> str:
-    """The sets of cores that each of so many local processes takes, where one process drives several workers."""
+    """Join the sets of cores of each of so many local processes, where one process drives several workers."""
     parts = sets.split(";")
     each, rest = divmod(len(parts), int(processes)) if processes.isdigit() and int(processes) else (1, 0)
     if each < 2 or rest:
@@ -100,7 +100,7 @@ def together(sets: str, processes: str) -> str:
 
 
 def shares_of_cores(workers: int) -> list[list[int]]:
-    """The cores of each worker that this process drives: as they were given, else equal parts of all it may use.
+    """Return the cores of each worker this process drives: as they were given, else equal parts of all it may use.
 
     With fewer cores than workers they share all of them.
     """

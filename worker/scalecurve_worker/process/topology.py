@@ -20,7 +20,7 @@ _MPIRUNS_OWN = tuple(
 
 
 def topology(identity: RankIdentity, device: str | None = None, device_name: str | None = None) -> RankTopology:
-    """Host, process, cores and device of this rank; without a device its cores are one."""
+    """Describe the host, process, cores and device of this rank; without a device its cores are one."""
     cores = allowed_cores()
     threads = os.environ.get("OMP_NUM_THREADS", "")
     return RankTopology(
@@ -46,12 +46,12 @@ def _processor_name() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Python, kernel and ScaleCurve; a program adds its framework's."""
+    """Return the versions of Python, kernel and ScaleCurve; a program adds its framework's."""
     return {"python": platform.python_version(), "kernel": platform.release(), "scalecurve": release()}
 
 
 def environment() -> dict[str, str]:
-    """Variables that change how fast a step is, by prefix; nothing of mpirun's own, nor what looks like a secret."""
+    """Return variables that change how fast a step is, by prefix; neither mpirun's own nor what looks like a secret."""
     return {
         name: value
         for name, value in sorted(os.environ.items())

@@ -17,10 +17,10 @@ _MOST = 5
 
 
 def read_trial() -> TrialSpec | None:
-    """The trial of ``SCALECURVE_TRIAL``, a path or the JSON itself; None where there is no engine.
+    """Read the trial of ``SCALECURVE_TRIAL``, a path or the JSON itself; None where there is no engine.
 
     Raises:
-        WorkloadError: a file that cannot be read, no trial in it, or one of which this version knows a part only.
+        WorkloadError: a file cannot be read, has no trial in it, or has one that this version knows only in part.
     """
     text = os.environ.get(TRIAL_ENV, "").strip()
     if not text:
@@ -36,7 +36,7 @@ def read_trial() -> TrialSpec | None:
 
 
 def out_folder() -> Path | None:
-    """The folder of ``SCALECURVE_OUT``, where it is set."""
+    """Return the folder of ``SCALECURVE_OUT``, where it is set."""
     path = os.environ.get(OUT_ENV, "").strip()
     return Path(path) if path else None
 

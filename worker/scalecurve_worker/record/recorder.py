@@ -104,7 +104,7 @@ def _send(trial: TrialSpec, records: Sequence[tuple[RankRecord, bytes]]) -> None
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """One write a line, past Python's buffers: a pipe takes each whole, between the lines of other processes."""
+    """Write each line at once, past Python's buffers: a pipe takes each whole, between the lines of other processes."""
     for line in lines:
         data = f"{line}\n".encode()
         while data:
@@ -112,7 +112,11 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def number(name: str, default: int) -> int:
-    """A count in an environment variable."""
+    """Read a count from an environment variable.
+
+    Raises:
+        WorkloadError: the value is not a whole number.
+    """
     text = os.environ.get(name, "").strip()
     if not text:
         return default

@@ -34,14 +34,14 @@ class PlannedBatch:
         return self.rates_in_tokens or self.tokens_per_sample is not None
 
     def units(self, samples: int | None = None) -> int | None:
-        """Units of a step of so many samples, of the planned ones by default; None where that is not known."""
+        """Return the units of a step of so many samples, by default the planned ones; None where that is not known."""
         samples = samples or self.samples
         if samples is None or (self.in_tokens and self.tokens_per_sample is None):
             return None
         return samples * (self.tokens_per_sample or 1)
 
     def rate(self, line: ReportedLine) -> float | None:
-        """Units per second over all workers, as the line states it."""
+        """Return units per second over all workers, as the line states it."""
         rate = line.rate if line.rate is not None else None
         if rate is None and line.worker_rate is not None:
             rate = line.worker_rate * self.workers
@@ -112,7 +112,7 @@ class ReportedSteps:
         return max(min(whole, middle), min(max(whole, middle), 1.0))
 
     def take(self, line: ReportedLine, at_ns: int) -> None:
-        """A line that was printed at ``at_ns``, Unix time.
+        """Take a line that was printed at ``at_ns``, Unix time.
 
         Raises:
             WorkloadError: lines so far apart that a window would be a part of one.
@@ -142,7 +142,7 @@ class ReportedSteps:
             self._extend(count, seconds, units, at_ns, line.loss)
 
     def rows(self) -> list[StepRow]:
-        """The steps since the last call; their samples are of all workers."""
+        """Return the steps since the last call; their samples are of all workers."""
         rows, self._rows = self._rows, []
         return rows
 

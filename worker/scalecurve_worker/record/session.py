@@ -123,12 +123,12 @@ class Session:
             worker.recorder.append(kept)
 
     def show_steps(self, seconds: Sequence[float], samples: int) -> None:
-        """Finished steps of a train window; ``samples`` are those of one worker."""
+        """Show finished steps of a train window; ``samples`` are those of one worker."""
         for metrics in self._metrics:
             metrics.observe(seconds, samples)
 
     def show_window(self, samples: int, wall_ns: int) -> None:
-        """A closed train window, with the wall time of the slowest rank. Collective."""
+        """Show a closed train window, with the wall time of the slowest rank. Collective."""
         slowest_s = max(self.communicator.all_gather(wall_ns)) / 1e9
         for metrics in self._metrics:
             metrics.close_window(samples, slowest_s)
@@ -187,7 +187,7 @@ def _seconds(name: str) -> float:
 
 
 def summary_lines(ranks: list[list[object]], record: RankRecord) -> list[str]:
-    """The summary of ``ranks``.
+    """Return the lines of the summary of ``ranks``.
 
     Each rank has its windows as (kind, samples, wall ns, steps), its checksum, the number of its collectives, and a
     digest of what it read.

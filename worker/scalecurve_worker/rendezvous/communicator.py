@@ -27,10 +27,10 @@ class Communicator(Protocol):
         """Return when every rank has called."""
 
     def all_gather(self, value: Any) -> list[Any]:
-        """The JSON values of all ranks, by rank."""
+        """Gather the JSON values of all ranks, by rank."""
 
     def gather(self, data: bytes) -> list[bytes]:
-        """The bytes of all ranks, by rank, on rank 0; nothing on the others."""
+        """Gather the bytes of all ranks, by rank, on rank 0; nothing on the others."""
 
 
 class SingleProcess:
@@ -41,7 +41,7 @@ class SingleProcess:
     backend: str | None = None
 
     def barrier(self) -> None:
-        """Nothing to wait for."""
+        """Return at once: there is nothing to wait for."""
 
     def all_gather(self, value: Any) -> list[Any]:
         return [value]
@@ -51,7 +51,11 @@ class SingleProcess:
 
 
 def load_mpi() -> Any:
-    """``mpi4py.MPI``; the first call starts MPI."""
+    """Load ``mpi4py.MPI``; the first call starts MPI.
+
+    Raises:
+        WorkloadError: mpi4py is not installed, or loads no MPI library.
+    """
     if importlib.util.find_spec("mpi4py") is None:
         raise WorkloadError("workload.backend: mpi needs mpi4py, which is not installed here (pip install mpi4py)")
     try:
@@ -91,7 +95,7 @@ class MPICommunicator:
 def find_communicator(identity: RankIdentity, out: Path | None) -> Communicator:
     """Join the group that the program already has, or the one that its launcher set up.
 
-    torch.distributed when it is initialised; MPI when mpirun started this and mpi4py is installed; a folder when
+    torch.distributed when it is initialized; MPI when mpirun started this and mpi4py is installed; a folder when
     several plain processes share one; else this process alone.
 
     Raises:

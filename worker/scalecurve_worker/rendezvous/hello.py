@@ -18,12 +18,12 @@ _LENGTH = struct.Struct("!Q")
 
 
 def code(key: bytes, who: str, rank: int, world: int, nonces: bytes) -> str:
-    """What only a process with the key can say, for these nonces, in this direction."""
+    """Return the code that only a process with the key can compute, for these nonces, in this direction."""
     return hmac.digest(key, f"{who}/{rank}/{world}/".encode() + nonces, "sha256").hex()
 
 
 def answer(key: bytes, rank: int, world: int, nonce: bytes) -> tuple[bytes, str]:
-    """A rank's hello to the nonce of rank 0, and the code with which rank 0 has to answer."""
+    """Answer the nonce of rank 0: return a rank's hello, and the code with which rank 0 has to answer."""
     own = secrets.token_bytes(NONCE_BYTES)
     hello = json.dumps([rank, world, own.hex(), code(key, "rank", rank, world, nonce + own)]).encode()
     return hello, code(key, "hub", rank, world, nonce + own)
@@ -44,10 +44,10 @@ class Guest:
         return time.monotonic() > self.give_up
 
     def read(self, key: bytes, world: int) -> tuple[int, bytes] | None:
-        """Its rank and the answer that is due, once its hello is there in full; None before.
+        """Read its hello; return its rank and the answer that is due once the hello is complete, None before.
 
         Raises:
-            OSError, EOFError, ValueError: it is no rank of this trial.
+            OSError, EOFError, ValueError: it is not a rank of this trial.
         """
         part = self.peer.recv(_LARGEST_HELLO)
         if not part:

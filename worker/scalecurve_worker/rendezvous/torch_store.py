@@ -21,12 +21,12 @@ _made = itertools.count()
 
 
 def initialised() -> bool:
-    """Whether the program has joined a torch.distributed group."""
+    """Return whether the program has joined a torch.distributed group."""
     return dist.is_available() and dist.is_initialized()
 
 
 def backend_for(device: torch.device) -> str | None:
-    """The library that carries collectives of a device's tensors; None outside of a group.
+    """Return the library that carries collectives of a device's tensors; None outside of a group.
 
     A group made without naming one has several, as ``cpu:gloo,cuda:nccl``.
     """

@@ -73,6 +73,6 @@ def _spawned(out: Path | None, launched: RankIdentity) -> WorkloadError:
 
 
 def attached() -> Bench | None:
-    """The bench that this process has in the trial of the environment; None without a trial, and before ``attach``."""
+    """Return this process's bench in the trial of the environment; None without a trial, and before ``attach``."""
     out = out_folder()
     return next((bench for folder, bench in _attached if folder == out), None) if out is not None else None

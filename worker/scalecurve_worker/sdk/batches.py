@@ -10,10 +10,10 @@ class Watcher(Protocol):
     """What is told when a section of a step begins and ends."""
 
     def enter(self, name: str) -> None:
-        """A section of this name begins."""
+        """Begin a section of this name."""
 
     def leave(self) -> None:
-        """The innermost one ends."""
+        """End the innermost section."""
 
 
 class LoaderTime:
@@ -42,9 +42,9 @@ class LoaderTime:
 
 
 def batch_size(batch: Any, planned: int | None = None) -> int | None:
-    """The first dimension of a tensor, or of all tensors in a tuple, list or dict; the length of a plain list.
+    """Return the first dimension of a tensor, or of all tensors in a tuple, list or dict; the length of a plain list.
 
-    None where nothing in it has a size. Nothing is guessed: ``planned`` is what the experiment expects.
+    Returns None where nothing in it has a size. Nothing is guessed: ``planned`` is what the experiment expects.
 
     Raises:
         ValueError: the batch may have several sizes.
@@ -62,9 +62,9 @@ def batch_size(batch: Any, planned: int | None = None) -> int | None:
 
 
 def batch_tokens(batch: Any) -> int | None:
-    """Elements of the first tensor of integers with two dimensions or more, as (samples, positions); padding included.
+    """Count the elements of the first integer tensor with at least two dimensions (samples, positions), with padding.
 
-    In a mapping ``input_ids`` comes first. None where there is no such tensor.
+    In a mapping ``input_ids`` comes first. Returns None where there is no such tensor.
     """
     if isinstance(batch, Mapping):
         batch = [batch["input_ids"]] if "input_ids" in batch else list(batch.values())
@@ -76,7 +76,7 @@ def batch_tokens(batch: Any) -> int | None:
 
 
 def elements_of(batch: Any) -> int:
-    """Elements of all tensors and arrays in a batch, however they are nested."""
+    """Count the elements of all tensors and arrays in a batch, however they are nested."""
     shape = getattr(batch, "shape", None)
     if shape is not None:
         return math.prod(map(int, shape))

@@ -201,24 +201,24 @@ class Bench:
         self._counts.correct(samples)
 
     def observe(self, batch: Any) -> None:
-        """The step that runs now trains on this batch, where no ``steps`` gives it out."""
+        """Observe the batch that the running step trains on, where no ``steps`` yields it."""
         if self._observer is not None:
             self._observer.batch(batch)
 
     def forward(self, elements: int) -> None:
-        """The model was called to train on inputs of so many elements."""
+        """Record that the model was called to train on inputs of so many elements."""
         self._loop.passes.inputs += elements
 
     def backward(self) -> None:
-        """Gradients are about to be computed."""
+        """Record that gradients are about to be computed."""
         self._loop.passes.backwards += 1
 
     def pause(self) -> None:
-        """The program evaluates between two updates: that time is in no step."""
+        """Pause the timing while the program evaluates between two updates: that time is in no step."""
         self._loop.pause()
 
     def resume(self) -> None:
-        """The program trains again; without a ``pause`` nothing happens."""
+        """Resume the timing, as the program trains again; does nothing without a ``pause``."""
         self._loop.resume()
 
     @property

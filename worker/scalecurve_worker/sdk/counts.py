@@ -28,11 +28,11 @@ class Passes:
         self._at_opening = (0, 0)
 
     def open(self) -> None:
-        """The first timed step of a window begins."""
+        """Open a window: its first timed step begins."""
         self._at_opening = self.inputs, self.backwards
 
     def since_opening(self) -> dict[str, int | None]:
-        """The counts of a window that closes now, by the fields of ``Window``."""
+        """Return the counts of a window that closes now, by the fields of ``Window``."""
         inputs, backwards = self._at_opening
         return {
             "inputs": self.inputs - inputs if self.inputs else None,
@@ -57,13 +57,13 @@ class StepCounts:
         self._sizes = Counter[int]()
 
     def begin(self, samples: int, tokens: int | None) -> None:
-        """A step begins; without ``tokens``, ``add_tokens`` counts them."""
+        """Begin a step; without ``tokens``, ``add_tokens`` counts them."""
         self._samples.append(samples)
         if self.unit == "tokens":
             self._tokens.append(tokens or 0)
 
     def add_tokens(self, tokens: int) -> None:
-        """The running step trains so many more; called once for every micro-batch, where there are several."""
+        """Add tokens to the running step; called once for every micro-batch, where there are several."""
         if self.unit != "tokens":
             raise ValueError('bench.tokens: tokens are counted after attach(model, unit="tokens") alone')
         if tokens < 1:
@@ -77,7 +77,7 @@ class StepCounts:
             self._tokens[-1] = tokens_of(batch) or 0
 
     def correct(self, samples: int) -> None:
-        """The running step trains so many samples, and not what it began with."""
+        """Correct the samples of the running step, whatever number it began with."""
         self._samples[-1] = samples
 
     @property
@@ -93,7 +93,7 @@ class StepCounts:
         )
 
     def take(self, count: int) -> list[StepCount]:
-        """The counts of the first ``count`` steps, which have ended.
+        """Take the counts of the first ``count`` steps, which have ended.
 
         Raises:
             ValueError: the unit is tokens, and those of a step are not known.

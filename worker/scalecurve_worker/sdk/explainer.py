@@ -40,30 +40,30 @@ class Explainer:
         return False
 
     def model(self, model: Any) -> None:
-        """The program trains this model."""
+        """Accept the model that the program trains."""
 
     def begin(self) -> None:
-        """The first step is about to run.
+        """Prepare for the first step, which is about to run.
 
         Raises:
             RuntimeError: what would be timed is not what runs.
         """
 
     def begin_count(self) -> None:
-        """The next step is the counted one."""
+        """Begin counting: the next step is the counted one."""
 
     def end_count(self, samples: int) -> None:
-        """The counted step has ended; it had so many samples, or tokens where these are the unit."""
+        """End the counted step; it had so many samples, or tokens where these are the unit."""
 
     def alternate(self, communicator: Communicator) -> Alternate | None:
-        """The step without communication, where all ranks can run one and put their state back. Collective."""
+        """Return the step without communication, where all ranks can run one and restore their state. Collective."""
         return None
 
     def window_opens(self) -> None:
-        """A train window is about to open."""
+        """Handle a train window that is about to open."""
 
     def window_closed(self) -> None:
-        """A train window has closed."""
+        """Handle a train window that has closed."""
 
     @property
     def watches(self) -> bool:
@@ -71,13 +71,13 @@ class Explainer:
         return False
 
     def watch_sections(self, sections: Sections) -> None:
-        """The next steps are timed section by section: tell ``sections`` of them, until it is closed."""
+        """Report the sections of the next steps to ``sections``, until it is closed."""
 
     def begin_trace(self, steps: int) -> None:
-        """The next ``steps`` steps are traced."""
+        """Begin a trace of the next ``steps`` steps."""
 
     def end_trace(self, wall_ns: int) -> None:
-        """The traced steps have ended, and took so long."""
+        """End the trace; the traced steps took ``wall_ns`` nanoseconds."""
 
     @property
     def exposed_share(self) -> float | None:

@@ -28,7 +28,7 @@ class Losses:
         self._by_step[step] = loss.detach() if hasattr(loss, "detach") else loss
 
     def take(self, first: int, count: int, *, settled: bool, training: bool) -> list[float]:
-        """Losses of ``count`` steps from ``first`` on, NaN where unknown; ``settled`` once the device is idle.
+        """Take the losses of ``count`` steps from ``first`` on, NaN where unknown; ``settled`` once the device is idle.
 
         Only those of ``training`` are checked: steps without communication may well diverge, and are undone.
         """

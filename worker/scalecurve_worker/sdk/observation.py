@@ -26,7 +26,7 @@ class Observer:
         return True
 
     def model(self, model: Any) -> None:
-        """The model that is trained, where ``attach`` was called without it."""
+        """Accept the model that is trained, where ``attach`` was called without it."""
 
     def begin(self, steps: int, anew: bool) -> None:
         """Observe the next steps."""
@@ -36,18 +36,18 @@ class Observer:
         self._observing = False
 
     def window_opens(self) -> None:
-        """A timed window of training begins; nothing of it is watched but what costs no time in it."""
+        """Handle a train window that opens: only what costs no time in it is observed."""
 
     def window_closed(self) -> None:
-        """It has ended."""
+        """Handle a train window that has closed."""
 
     def batch(self, batch: object) -> None:
-        """A batch that the program is about to train on."""
+        """Observe a batch that the program is about to train on."""
         if self._observing:
             self._data.add(batch)
 
     def proof(self, final_checksum: str | None, declared_same: bool) -> Proof:
-        """What was seen, at the end."""
+        """Return what was observed, at the end."""
         training = None
         if self._initial is not None:
             training = TrainingSeen(initial=self._initial, final=final_checksum, method="the program's checksums")
@@ -90,7 +90,7 @@ MOST_ELEMENTS = 1 << 20
 
 
 def content_of(value: object) -> bytes | None:
-    """The content of an array or tensor as bytes; None of anything else."""
+    """Return the content of an array or tensor as bytes; None for anything else."""
     if not hasattr(value, "reshape"):
         return None
     try:
@@ -104,7 +104,7 @@ def content_of(value: object) -> bytes | None:
 
 
 def tensor_bytes(tensor: Any) -> bytes:
-    """The memory of a tensor of torch, for a digest."""
+    """Return the memory of a torch tensor as bytes, for a digest."""
     # Without numpy a tensor has no buffer interface; its memory has.
     host = tensor.cpu().contiguous()
     size = host.numel() * host.element_size()

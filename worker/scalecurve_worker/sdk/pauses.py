@@ -25,7 +25,7 @@ class Pauses:
             self._began = time.monotonic_ns(), self._loading.ns
 
     def end(self, step: int) -> None:
-        """Training goes on, in the step that was interrupted; without a pause nothing happens."""
+        """End the pause, as training goes on in the interrupted step; does nothing without a pause."""
         if self._began is None:
             return
         self._clock.synchronize()
@@ -38,7 +38,7 @@ class Pauses:
         self.total_ns += ns
 
     def take_out(self, spans: list[Span], first_step: int) -> list[Span]:
-        """The steps from ``first_step`` on, without their pauses."""
+        """Return the steps from ``first_step`` on, without their pauses."""
         if not self._steps:
             return spans
         paused = (self._steps.pop(first_step + at, 0) for at in range(len(spans)))

@@ -35,7 +35,7 @@ class Sections:
         self._undo: list[Undo] = []
 
     def watch(self, *undo: Undo) -> None:
-        """Something that watches sections was put in place; at the end it is taken out, last first."""
+        """Register how to remove something that watches sections; at the end it is removed, last first."""
         self._undo += undo
 
     def begin(self) -> bool:
@@ -66,7 +66,7 @@ class Sections:
             self._undo.pop()()
 
     def enter(self, name: str) -> None:
-        """A section begins; it may be inside of another."""
+        """Begin a section, which may be inside another."""
         if threading.get_ident() != self._thread:
             return
         if name == "communication" and "backward" not in self._open:
@@ -78,7 +78,7 @@ class Sections:
         self._since = now
 
     def leave(self) -> None:
-        """The innermost section ends."""
+        """End the innermost section."""
         if threading.get_ident() != self._thread or not self._open:
             return
         now = time.monotonic_ns()
@@ -86,14 +86,14 @@ class Sections:
         self._since = now
 
     def section(self, name: str) -> "TimedSection":
-        """A context manager around one section."""
+        """Return a context manager around one section."""
         return TimedSection(self, name)
 
     def found(self, windows: list[Window], exposed_share: float | None) -> SectionTimes | None:
-        """What was measured, with what a step of this rank takes alone.
+        """Return the measured times, with the time that a step of this rank takes alone.
 
-        That is of windows without communication, or of a trace, where either was made: ``exposed_share`` is the share
-        of a step in which this rank only communicated.
+        That comes from windows without communication, or from a trace, where either was made: ``exposed_share`` is the
+        share of a step in which this rank only communicated.
         """
         if self.times is None:
             return None

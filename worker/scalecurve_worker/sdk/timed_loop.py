@@ -114,12 +114,12 @@ class TimedLoop:
         return self._alternate.method if self._alternate and self._alternate.kind in self._step_s else None
 
     def pause(self) -> None:
-        """The program evaluates: nothing is timed until ``resume``."""
+        """Pause the timing while the program evaluates, until ``resume``."""
         if self._block is not None:
             self._pauses.begin()
 
     def resume(self) -> None:
-        """The program trains again."""
+        """Resume the timing, as the program trains again."""
         self._pauses.end(self.current_step)
 
     @property
@@ -128,13 +128,13 @@ class TimedLoop:
         return self._pauses.total_ns / 1e9
 
     def end(self) -> None:
-        """No step follows; a window that is open is not measured."""
+        """End the loop: no step follows, and a window that is open is not measured."""
         if self._block is not None:
             self._abandon()
         self._ended = True
 
     def advance(self) -> bool:
-        """Whether one more step is to be run; the last one, if any, ends here."""
+        """Return whether one more step is to be run; the last one, if any, ends here."""
         # The whole cost of a step: keep it to a few calls.
         if self._left:
             self._left -= 1

@@ -16,10 +16,10 @@ class Code(Protocol):
     name: str
 
     def encode(self, values: Tensor) -> Tensor:
-        """fp32 (n,) -> uint8."""
+        """Encode fp32 values of shape (n,) as uint8."""
 
     def decode(self, message: Tensor, elements: int) -> Tensor:
-        """The uint8 of ``encode`` -> fp32 (n,)."""
+        """Decode the uint8 of ``encode`` to fp32 values of shape (n,)."""
 
 
 class TopK:
@@ -74,7 +74,7 @@ class OneBit:
     name = f"all-gather of one bit an element, two fp32 means for {BLOCK} elements"
 
     def encode(self, values: Tensor) -> Tensor:
-        """Means of the block's negative and other elements, then bits, lowest first."""
+        """Encode the means of each block's negative and other elements, then one bit for each element, lowest first."""
         blocks = _blocks(values)
         signs = blocks >= 0
         above = signs.sum(dim=1)

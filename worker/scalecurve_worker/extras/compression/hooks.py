@@ -36,11 +36,11 @@ class ErrorFeedback:
         self._began = False
 
     def payload_bytes(self) -> float:
-        """Bytes that one worker hands over in a step, of those that were compressed last."""
+        """Return the bytes that one worker sends in a step, as last compressed."""
         return float(sum(self._sizes.values()))
 
     def mean(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-        """The mean over all workers of what they could write of their gradients."""
+        """Average over all workers what they could encode of their gradients."""
         gradients = bucket.buffer()
         if not self._began:
             self._began = bucket.is_last()
@@ -72,18 +72,21 @@ def _mean(gradients: Tensor) -> torch.futures.Future[Tensor]:
 
 
 def error_feedback(state: ErrorFeedback, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-    """The hook to register with an ``ErrorFeedback``."""
+    """Average a bucket with error feedback: the hook to register with an ``ErrorFeedback``."""
     return state.mean(bucket)
 
 
 def bf16(state: object, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-    """torch's own, by another name: builds without CUDA refuse that one, and gloo reduces bf16 just as well."""
+    """Reduce in bf16, as torch's own hook does.
+
+    Builds without CUDA refuse that one by its name, and gloo reduces bf16 just as well.
+    """
     group: Any = None
     return default_hooks.bf16_compress_hook(group, bucket)
 
 
 def power_sgd(state: powerSGD_hook.PowerSGDState, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-    """torch's own; on gloo each bucket is waited for.
+    """Compress a bucket by torch's own PowerSGD; on gloo each bucket is waited for.
 
     The hook starts its second all-reduce in a callback of the first. NCCL's callbacks run in the order of the buckets,
     gloo's as they come, another order on every rank, and then different buckets meet in one all-reduce.

@@ -32,7 +32,7 @@ class EngineOptimizer(torch.optim.Optimizer):
         self.param_groups = engine.optimizer.param_groups
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Nothing: the engine clears gradients with its step."""
+        """Do nothing: the engine clears gradients with its step."""
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -45,7 +45,7 @@ class EngineOptimizer(torch.optim.Optimizer):
 
 
 def engine(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
-    """The model under DeepSpeed's engine with the workload's own optimizer; with bf16 as DeepSpeed has it.
+    """Wrap the model in DeepSpeed's engine with the workload's own optimizer, and with DeepSpeed's bf16.
 
     Raises:
         WorkloadError: DeepSpeed is not installed, or cannot be imported.

@@ -30,7 +30,7 @@ _CARRIERS: dict[bool, str] = {}
 
 
 def load(framework: ModuleType, field: str) -> Any:
-    """``horovod.torch`` or ``horovod.tensorflow``, by the framework that has been imported, with its extension.
+    """Load ``horovod.torch`` or ``horovod.tensorflow``, for the framework that has been imported, with its extension.
 
     ``field`` of the experiment is what asks for it.
     """
@@ -56,7 +56,7 @@ def load(framework: ModuleType, field: str) -> Any:
 
 
 def version() -> str:
-    """The installed release."""
+    """Return the installed release."""
     return importlib.metadata.version("horovod")
 
 

@@ -52,7 +52,7 @@ class HorovodReplicas:
 
 
 def horovod(workload: TensorFlowWorkload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
-    """One replica in each process, and Horovod between them."""
+    """Make one replica in each process, with Horovod between them."""
     group = HorovodReplicas(workload, devices)
     return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), group.carrier, READ_FROM, group)
 

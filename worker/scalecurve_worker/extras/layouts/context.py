@@ -33,7 +33,7 @@ def attend(
     dropout_p: float = 0.0,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Causal attention of the queries from position ``begin`` on; all are (batch, heads, part of length, width)."""
+    """Compute causal attention of queries from position ``begin`` on; all are (batch, heads, part of length, width)."""
     key, value = (_whole(each, mesh) for each in (key, value))
     own = torch.arange(begin, begin + query.shape[2], device=query.device)
     seen = own[:, None] >= torch.arange(key.shape[2], device=query.device)
@@ -41,7 +41,7 @@ def attend(
 
 
 def own_part(batch: Batch, index: int, parts: int) -> Batch:
-    """This worker's part of the sequences of a batch (batch, length), and of their targets."""
+    """Return this worker's part of the sequences of a batch (batch, length), and of their targets."""
     if parts == 1:
         return batch
     inputs, targets = batch

@@ -27,7 +27,7 @@ def spread(stage: TransformerStage, mesh: DeviceMesh) -> None:
 
 
 def experts_of(stage: nn.Module) -> list[Experts]:
-    """The experts of a stage's blocks."""
+    """Return the experts of a stage's blocks."""
     return [module for module in stage.modules() if isinstance(module, Experts)]
 
 

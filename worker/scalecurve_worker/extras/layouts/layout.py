@@ -80,7 +80,7 @@ class LaidOut:
         return self.meshes.degrees.pipeline > 1 and any(stage.tied for stage in stages)
 
     def embedding(self) -> Tensor | None:
-        """This rank's copy of a parameter that both ends of the pipeline hold."""
+        """Return this rank's copy of a parameter that both ends of the pipeline hold; None where it has no copy."""
         for stage in self.stages:
             if isinstance(stage, TransformerStage):
                 if stage.tokens is not None:
@@ -90,16 +90,19 @@ class LaidOut:
         return None
 
     def name_of(self, name: str) -> str:
-        """What a parameter of ``module`` is called in the model."""
+        """Return what a parameter of ``module`` is called in the model."""
         return self.names[name.replace("_checkpoint_wrapped_module.", "").replace("_orig_mod.", "")]
 
     def experts(self) -> Iterator[nn.Parameter]:
-        """Parameters of which this rank has its experts' part; none where every rank has all experts."""
+        """Yield the parameters of which this rank has its experts' part; none where every rank has all experts."""
         if self.meshes.degrees.expert > 1:
             yield from (each for stage in self.stages for experts in experts_of(stage) for each in experts.parameters())
 
     def whole(self, name: str, tensor: Tensor) -> Tensor:
-        """A tensor that is of the model's parameter of this name, in full. Collective where ranks hold parts of it."""
+        """Return in full a tensor that belongs to the model's parameter of this name.
+
+        Collective where ranks hold parts of it.
+        """
         own = full(tensor)
         if self.meshes.degrees.expert == 1 or OWN not in f".{name}":
             return own
@@ -108,13 +111,13 @@ class LaidOut:
         return torch.cat(parts)
 
     def counted(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Parameters by their names in the model, without the second copy of a tied embedding."""
+        """Yield parameters by their names in the model, without the second copy of a tied embedding."""
         for name, parameter in self.module.named_parameters():
             if not (self.tied_apart and name.endswith("head.weight")):
                 yield self.name_of(name), parameter
 
     def own_elements(self) -> int:
-        """Elements that this rank holds as the first of those that hold them: they add up to the model."""
+        """Count the elements that this rank holds as the first of those that hold them: they add up to the model."""
         place = self.meshes.place
         outside = {Dimension.replicate, Dimension.expert, Dimension.shard, Dimension.context, Dimension.tensor}
         elements = 0
@@ -176,5 +179,5 @@ def _shard(stage: nn.Module, meshes: Meshes, narrow: torch.dtype | None) -> None
 
 
 def full(tensor: Tensor) -> Tensor:
-    """A tensor of the model in full; collective where ranks hold parts of it."""
+    """Return a tensor of the model in full; collective where ranks hold parts of it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

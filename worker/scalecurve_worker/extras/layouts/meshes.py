@@ -51,7 +51,7 @@ class Meshes:
 
 
 def make_meshes(degrees: Degrees, device: torch.device) -> Meshes:
-    """The meshes over all ranks of the default group; collective."""
+    """Make the meshes over all ranks of the default group; collective."""
     sizes = degrees.sizes
     ranks = torch.arange(degrees.workers).reshape(list(sizes.values()))
     ranks = ranks.permute([list(sizes).index(dimension) for dimension in _CANONICAL])

@@ -58,7 +58,7 @@ class ObservedTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._seen[key] = (calls + 1, total + size)
 
     def rows(self) -> list[AxisTraffic]:
-        """One row for each dimension and kind; groups of one rank send nothing and are left out."""
+        """Return one row for each dimension and kind; groups of one rank send nothing and are omitted."""
         return [
             AxisTraffic(
                 axis=axis,

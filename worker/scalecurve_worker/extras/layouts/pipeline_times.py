@@ -26,7 +26,7 @@ class OwnTime:
         self._marks: list[tuple[Any, Any]] = []
 
     def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same call, timed."""
+        """Wrap a call so that it is timed."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             begin = self.mark()
@@ -37,7 +37,7 @@ class OwnTime:
         return timed
 
     def mark(self) -> Any:
-        """This moment; of a device, once the work before it is done."""
+        """Mark this moment; on a device, the moment when the work before it is done."""
         if not self._on_device:
             return perf_counter()
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
@@ -45,11 +45,11 @@ class OwnTime:
         return event
 
     def between(self, begin: Any, end: Any) -> float:
-        """Seconds from one mark to another, both reached."""
+        """Return the seconds from one mark to another, both reached."""
         return float(begin.elapsed_time(end)) / 1e3 if self._on_device else float(end - begin)
 
     def take(self) -> float:
-        """The sum of all calls since the last time."""
+        """Return the sum of all calls since the last time, in seconds."""
         marks, self._marks = self._marks, []
         return sum(self.between(begin, end) for begin, end in marks)
 
@@ -57,7 +57,7 @@ class OwnTime:
 def observe_pipeline(
     trainer: LayoutTrainer, layout: Parallelism, batches: Sequence[Batch], device: torch.device
 ) -> PipelineTimes | None:
-    """Untimed steps without an update; None without a pipeline. Collective over each pipeline."""
+    """Observe untimed steps without an update; return None without a pipeline. Collective over each pipeline."""
     degrees = trainer.laid.meshes.degrees
     if degrees.pipeline == 1:
         return None

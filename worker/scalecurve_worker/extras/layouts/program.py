@@ -167,7 +167,7 @@ def _count_flops(model: torch.nn.Module, data: Loader, mode: Recomputation) -> t
 
 
 def checksum(laid: LaidOut) -> str:
-    """Digest of all parameters by name, from every stage: equal on every rank whose copies are. Collective."""
+    """Digest all parameters by name, from every stage: equal on every rank whose copies are equal. Collective."""
     own = {}
     for name, parameter in laid.counted():
         tensor = laid.whole(name, parameter.detach())

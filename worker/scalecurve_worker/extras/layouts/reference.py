@@ -53,13 +53,13 @@ class Reference:
 
 
 def sampled(tensor: Tensor) -> Tensor:
-    """Evenly spaced elements, in fp32 in host memory."""
+    """Sample evenly spaced elements, in fp32 in host memory."""
     flat = tensor.detach().flatten()
     return flat[:: max(1, -(-flat.numel() // _KEPT))].float().cpu()
 
 
 def check_batches(degrees: Degrees, parts: int, shape: tuple[int, ...], classes: int, tokens: bool, seed: int) -> Batch:
-    """One sample for each part of each data-parallel group, equal on every rank."""
+    """Generate one sample for each part of each data-parallel group, equal on every rank."""
     generator = torch.Generator().manual_seed(seed)
     count = degrees.data * parts
     if tokens:
@@ -70,7 +70,7 @@ def check_batches(degrees: Degrees, parts: int, shape: tuple[int, ...], classes:
 
 
 def parts_of(batch: Batch, parts: int, device: torch.device) -> Iterator[Batch]:
-    """Equal parts of a batch, in order, on the device."""
+    """Yield equal parts of a batch, in order, on the device."""
     inputs, targets = batch
     for x, y in zip(inputs.chunk(parts), targets.chunk(parts), strict=True):
         yield x.to(device), y.to(device)

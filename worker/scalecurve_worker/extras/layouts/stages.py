@@ -62,7 +62,7 @@ def _output(weight: Tensor, *, alone: bool) -> nn.Linear:
 
 
 def ranges(parts: int, stages: int) -> list[range]:
-    """Consecutive parts for each stage, as even as they go; the first stages have what is left over."""
+    """Return consecutive parts for each stage, as even as possible; the first stages take the remainder."""
     least, more = divmod(parts, stages)
     sizes = [least + (stage < more) for stage in range(stages)]
     starts = [sum(sizes[:stage]) for stage in range(stages)]
@@ -70,7 +70,7 @@ def ranges(parts: int, stages: int) -> list[range]:
 
 
 def stages_of(model: nn.Module, indices: Sequence[int], count: int, begin: int, length: int) -> list[nn.Module]:
-    """The stages with these indices, of ``count``.
+    """Return the stages with these indices, of ``count``.
 
     Raises:
         WorkloadError: the model has fewer layers than stages, or cannot be cut.
@@ -88,7 +88,7 @@ def stages_of(model: nn.Module, indices: Sequence[int], count: int, begin: int, 
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
-    """The layers of a network that runs them one after another.
+    """Return the layers of a network that runs them one after another.
 
     Raises:
         WorkloadError: its forward pass is more than that.
@@ -104,7 +104,7 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
 
 
 def cuts_by_parameters(layers: Sequence[nn.Module], stages: int) -> list[range]:
-    """As even in number of layers that have parameters as it goes; the others stay with the layer before them."""
+    """Cut evenly by the number of layers that have parameters; the others stay with the layer before them."""
     weighted = [index for index, layer in enumerate(layers) if any(True for _ in layer.parameters())]
     if len(weighted) < stages:
         return ranges(len(layers), stages)

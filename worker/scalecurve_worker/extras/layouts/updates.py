@@ -40,7 +40,7 @@ class LayoutTrainer:
         self._stages: dict[tuple[int, torch.Size], list[PipelineStage]] = {}
 
     def update(self, optimizer: torch.optim.Optimizer | None, batches: Sequence[Batch]) -> Tensor | None:
-        """One step over equal parts of the group's batch; their mean loss, on the workers that have it."""
+        """Run one step over equal parts of the group's batch; return their mean loss, on the workers that have it."""
         loss = self.passes(batches)
         self._finish_gradients()
         if optimizer is not None:
@@ -48,7 +48,7 @@ class LayoutTrainer:
         return loss
 
     def passes(self, batches: Sequence[Batch]) -> Tensor | None:
-        """The forward and backward passes of a step; sums over the ends of a pipeline are still missing."""
+        """Run the forward and backward passes of a step; sums over the ends of a pipeline are still missing."""
         for parameter in self.laid.module.parameters():
             parameter.grad = None
         own = [self._own(batch) for batch in batches]
@@ -157,7 +157,7 @@ def _plain(loss: Tensor) -> Tensor:
 
 
 def optimized(module: nn.Module) -> list[list[nn.Parameter]]:
-    """A module's parameters, those on one mesh together: an optimizer updates a group in one call."""
+    """Group a module's parameters by mesh: an optimizer updates a group in one call."""
     groups: dict[object, list[nn.Parameter]] = {}
     for parameter in dict.fromkeys(module.parameters()):
         mesh = parameter.device_mesh if isinstance(parameter, DTensor) else None

@@ -45,7 +45,7 @@ def greet(connection: socket.socket, token: bytes, rank: int) -> None:
 
 
 def greeted(connection: socket.socket) -> tuple[bytes, int]:
-    """Token and rank of the other side."""
+    """Read the token and rank of the other side."""
     data = bytearray(_HELLO.size)
     _fill(connection, memoryview(data))
     token, rank = _HELLO.unpack(data)
@@ -62,7 +62,7 @@ def send(connection: socket.socket, header: Header, payload: memoryview | bytes 
 
 
 def receive(connection: socket.socket) -> Header:
-    """The next header; the payload's ``size`` bytes are still to come."""
+    """Receive the next header; the payload's ``size`` bytes are still to come."""
     data = bytearray(_HEADER.size)
     _fill(connection, memoryview(data))
     kind, used, version, size, rate = _HEADER.unpack(data)
@@ -78,7 +78,7 @@ def receive_into(connection: socket.socket, header: Header, view: memoryview) ->
 
 
 def bytes_of(tensor: Tensor) -> memoryview:
-    """The memory of a contiguous tensor on the CPU, which must outlive the view."""
+    """Return the memory of a contiguous tensor on the CPU, which must outlive the view."""
     array: Any = tensor.numpy()
     return memoryview(array).cast("B")
 

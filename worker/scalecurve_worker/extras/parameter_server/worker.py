@@ -171,7 +171,7 @@ class ParameterServerClient:
         self.communicator.barrier()
 
     def watch_sections(self, sections: Sections) -> None:
-        """Gradients on their way, their use by the servers, and parameters on their way back."""
+        """Time gradients on their way, their use by the servers, and parameters on their way back as ``server``."""
         self.optimizer.waiting = sections.section("server")
         sections.seen.add("server")
         sections.watch(self._rest)
@@ -180,7 +180,7 @@ class ParameterServerClient:
         self.optimizer.waiting = nullcontext()
 
     def traffic(self) -> Traffic | None:
-        """Gradients that this worker has sent in a step, as counted at its sockets."""
+        """Return the traffic of the gradients that this worker sends in a step, as counted at its sockets."""
         optimizer = self.optimizer
         if not optimizer.pushes:
             return None

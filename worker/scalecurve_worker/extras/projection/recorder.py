@@ -55,7 +55,7 @@ class Allocation:
         weakref.finalize(storage, self._forget, key)
 
     def hold_all(self, tensors: Iterable[Tensor]) -> int:
-        """The same of each; their bytes, shared storages once."""
+        """Hold each of several tensors; return their bytes, shared storages once."""
         storages = {}
         for tensor in tensors:
             self.hold(tensor)
@@ -63,7 +63,7 @@ class Allocation:
         return sum(storages.values())
 
     def begin(self) -> None:
-        """The highest point is that from now on."""
+        """Reset the peak: the highest point is that from now on."""
         self.peak = self.now
 
     @contextmanager

@@ -66,7 +66,7 @@ class FakeReplicas(nn.Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients are added up and not sent."""
+        """Accumulate gradients without sending them."""
         self._sync = False
         try:
             yield
@@ -90,7 +90,7 @@ class FakeReplicas(nn.Module):
         self._sent = 0
 
     def buckets(self) -> list[Tensor]:
-        """The buffers of all buckets."""
+        """Return the buffers of all buckets."""
         return [each.buffer for each in self._buckets]
 
     def _ready(self, parameter: nn.Parameter) -> None:

@@ -37,7 +37,7 @@ _RECORDED_AS = {Precision.tf32: Precision.fp32, Precision.fp16: Precision.bf16}
 
 
 def record_step(trial: TrialSpec) -> StepProgram:
-    """The second step of a trial on rank 0: the first one makes the optimizer's state and arranges DDP's buckets.
+    """Record the second step of a trial on rank 0: the first makes the optimizer's state and arranges DDP's buckets.
 
     Raises:
         WorkloadError: what the trial runs cannot be recorded.

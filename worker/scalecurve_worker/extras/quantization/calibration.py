@@ -43,13 +43,13 @@ def calibrate(graph: fx.GraphModule, batches: Sequence[Tensor]) -> Calibration:
 
 
 def settled(graph: fx.GraphModule, node: fx.Node) -> fx.Node:
-    """The ReLU that is a node's only user, as both are one operation in integers; or the node itself."""
+    """Return the ReLU that is a node's only user, as both are one operation in integers; otherwise the node itself."""
     users = list(node.users)
     return users[0] if len(users) == 1 and kind_of(graph, users[0]) is Operation.rectify else node
 
 
 def layers_of(graph: fx.GraphModule) -> list[fx.Node]:
-    """Convolutions and linear layers, in their order."""
+    """Return convolutions and linear layers, in their order."""
     return [node for node in graph.graph.nodes if kind_of(graph, node) is Operation.layer]
 
 

@@ -35,7 +35,7 @@ class ValidationResult:
 def quantize(
     model: nn.Module, calibration: Sequence[Tensor], validation: Iterable[Batch], settings: Quantization
 ) -> QuantizationFacts:
-    """Every bit width, scheme and stage of a trained model, which stays as it is.
+    """Evaluate every bit width, scheme and stage of a trained model, which stays as it is.
 
     ``calibration`` are batches of inputs; ``validation`` is gone through once for each row, in one order. Bytes are
     those of the parameters: weights packed to their bits, biases of 4 bytes (32-bit integers at up to 8 bits, 64
@@ -66,7 +66,7 @@ def quantize(
 
 
 def native(model: nn.Module, calibration: Sequence[Tensor], scheme: Scheme) -> nn.Module | None:
-    """The model by torch.ao's defaults for this scheme of weights; None where this build of torch has no kernels.
+    """Convert the model by torch.ao's defaults for this scheme of weights; None where torch was built without kernels.
 
     That is PyTorch's own post-training quantization at 8 bits (graph mode, on the CPU), for comparison.
 
@@ -118,7 +118,7 @@ def _native_bytes(module: nn.Module) -> int:
 
 
 def score(forward: Callable[[Tensor], Tensor], validation: Iterable[Batch]) -> ValidationResult:
-    """What ``forward`` answers over the whole validation set."""
+    """Score what ``forward`` answers over the whole validation set."""
     logits, targets = [], []
     with torch.no_grad():
         for inputs, labels in validation:

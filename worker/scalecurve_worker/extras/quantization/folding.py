@@ -47,7 +47,7 @@ _METHODS = {
 
 
 def kind_of(graph: fx.GraphModule, node: fx.Node) -> Operation:
-    """What the node does."""
+    """Return the operation that the node performs."""
     match node.op:
         case "placeholder":
             kind: Operation | None = Operation.start
@@ -65,7 +65,7 @@ def kind_of(graph: fx.GraphModule, node: fx.Node) -> Operation:
 
 
 def folded(model: nn.Module) -> fx.GraphModule:
-    """A copy in float32, as in evaluation, traced and with every batch norm folded; the model stays as it is."""
+    """Return a traced float32 copy in evaluation mode with every batch norm folded; the model stays as it is."""
     plain = copy.deepcopy(model).eval().float()
     try:
         graph = fx.symbolic_trace(plain)

@@ -36,7 +36,7 @@ class Grid:
     highest: int
 
     def whole(self, x: Tensor) -> Tensor:
-        """The place of each number, a whole number in float64; ties go to the even one."""
+        """Return the place of each number, a whole number in float64; ties go to the even one."""
         return torch.round(x.double() / self.step).clamp_(self.lowest, self.highest)
 
     def real(self, q: Tensor) -> Tensor:
@@ -47,13 +47,13 @@ class Grid:
 
 
 def signed_grid(limit: Tensor, bits: int) -> Grid:
-    """2^bits - 1 places from -``limit`` to ``limit`` (a float64 tensor, all above zero)."""
+    """Make a grid of 2^bits - 1 places from -``limit`` to ``limit`` (a float64 tensor, all above zero)."""
     highest = 2 ** (bits - 1) - 1
     return Grid(limit / highest, -highest, highest)
 
 
 def activation_grid(low: float, high: float, bits: int, device: torch.device) -> Grid:
-    """Of what was seen between ``low`` and ``high``; where nothing is negative all 2^bits places lie above zero."""
+    """Make a grid for what was seen from ``low`` to ``high``; without negatives all 2^bits places are >= 0."""
     reach = max(-low, high)
     limit = torch.tensor(reach if reach > NOTHING else 1.0, dtype=torch.float64, device=device)
     if low < 0:
@@ -63,7 +63,7 @@ def activation_grid(low: float, high: float, bits: int, device: torch.device) ->
 
 
 def weight_grid(weight: Tensor, bits: int, scheme: Scheme) -> Grid:
-    """One step for the tensor, or one for each output channel (the first axis)."""
+    """Make a grid with one step for the tensor, or one for each output channel (the first axis)."""
     size = weight.detach().double().abs()
     limits = size.max()
     limits = torch.where(limits > 0, limits, torch.ones_like(limits))
@@ -74,7 +74,7 @@ def weight_grid(weight: Tensor, bits: int, scheme: Scheme) -> Grid:
 
 
 def with_whole_weights(graph: fx.GraphModule, scheme: Scheme, bits: int) -> fx.GraphModule:
-    """A copy that computes in float32 with weights that lie on the grid."""
+    """Return a copy that computes in float32 with weights that lie on the grid."""
     out = copy.deepcopy(graph)
     for node in layers_of(out):
         weight = out.get_parameter(f"{node.target}.weight")

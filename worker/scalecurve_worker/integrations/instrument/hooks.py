@@ -18,12 +18,12 @@ _loops: list["Loop"] = []
 
 
 def imported(module: ModuleType) -> None:
-    """A watched module has been executed."""
+    """Hook a watched module that has been executed."""
     _HOOKED[module.__name__](module)
 
 
 def ended(command: bool = True) -> None:
-    """A process has come to its end without an error: say what was missing, if not enough was measured.
+    """Handle the end of a process without an error: say what was missing, if not enough was measured.
 
     ``command`` is false in processes that the command has started: they may have another purpose.
     """

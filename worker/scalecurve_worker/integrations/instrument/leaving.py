@@ -20,13 +20,13 @@ PAGE = "docs/how-to/measure-without-edits.md"
 
 
 def script() -> str:
-    """The name of the script that runs in this process."""
+    """Return the name of the script that runs in this process."""
     name = Path(sys.argv[0] if getattr(sys, "argv", None) else "").name
     return "the command" if name in ("", "-c", "-m") else name
 
 
 def is_recorded() -> bool:
-    """Whether a process of this rank has joined the trial."""
+    """Return whether a process of this rank has joined the trial."""
     folder = out_folder()
     return folder is not None and (folder / ready_file(identify().rank)).exists()
 

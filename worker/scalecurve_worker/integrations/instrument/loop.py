@@ -51,13 +51,13 @@ class Loop:
     # Updates
 
     def begin_update(self, optimizer: object) -> None:
-        """An update has begun; some are made of others (ZeRO, Horovod, DeepSpeed), and the outermost counts."""
+        """Begin an update; some consist of others (ZeRO, Horovod, DeepSpeed), and the outermost counts."""
         if self._nested and not _inside_a_step():
             self._nested.clear()  # an update that raised
         self._nested.append(id(optimizer))
 
     def end_update(self, optimizer: object, alone: bool = False, skipped: bool = False) -> None:
-        """An update has ended; ``alone`` where it is known to be the one that ends a step."""
+        """End an update; ``alone`` where it is known to be the one that ends a step."""
         if self._nested:
             self._nested.pop()
         if self._nested:
@@ -71,7 +71,7 @@ class Loop:
             self._end_step(optimizer)
 
     def skip_update(self, optimizer: object) -> None:
-        """An update was left out, for its gradients were not finite: the step counts, its samples do not."""
+        """Handle a skipped update, whose gradients were not finite: the step counts, its samples do not."""
         if self._bench is not None and id(optimizer) == self._order.last and not self._aside:
             self._samples.end_step()
             self._next(0)
@@ -79,7 +79,7 @@ class Loop:
     # Data, model, loss
 
     def take(self, batches: Any, batch: object) -> None:
-        """A batch was taken from the iterator of a DataLoader; outside of training it is none of ours."""
+        """Record a batch taken from the iterator of a DataLoader, unless it was taken outside training."""
         if self._aside or self._complete:
             return
         data = batches._dataset
@@ -96,16 +96,16 @@ class Loop:
             self._bench.observe(batch)
 
     def open_loader(self, data: object) -> None:
-        """An iterator of a DataLoader is about to be made, which may take long."""
+        """Handle an iterator of a DataLoader that is about to be made, which may take long."""
         if not self._aside and not self._complete:
             self._evaluates(data)
 
     def exhaust(self, batches: Any) -> None:
-        """An iterator of a DataLoader has given its last batch."""
+        """Handle an iterator of a DataLoader that has given its last batch."""
         self._passes.pop(id(batches._dataset), None)
 
     def loss(self, value: Any) -> None:
-        """A loss that ``backward`` is called on; ``scaled`` ones were noted before they were scaled."""
+        """Record a loss that ``backward`` is called on; ``scaled`` ones were noted before they were scaled."""
         scaled, self._scaled = self._scaled, False
         if self._bench is None or self._aside or self._bench.bare:
             return
@@ -114,7 +114,7 @@ class Loop:
             self._bench.loss(value)
 
     def unscaled_loss(self, value: Any) -> None:
-        """A loss that is about to be scaled for fp16."""
+        """Record a loss that is about to be scaled for fp16."""
         if self._bench is not None and not self._aside and getattr(value, "numel", lambda: 0)() == 1:
             self._bench.loss(value)
             self._scaled = True
@@ -122,14 +122,14 @@ class Loop:
     # Begin and end
 
     def step_aside(self) -> None:
-        """The program joins the trial by itself."""
+        """Step aside, as the program joins the trial by itself."""
         self._aside = True
         if self._bench is not None:
             self._bench.abandon()
             self._bench = None
 
     def unfinished(self) -> str | None:
-        """Why nothing, or not enough, was measured when the program ends; None where that is not ours to say."""
+        """Return why nothing, or not enough, was measured when the program ends; None where that is not ours to say."""
         if self._aside or self._complete:
             return None
         if self._bench is None and not self.updates:
@@ -227,7 +227,7 @@ class Loop:
 
 
 def taken_samples(batches: Any, batch: object, planned: int | None) -> int | None:
-    """Samples of the batch that an iterator of a DataLoader has just given; None where they cannot be told.
+    """Count the samples of the batch that a DataLoader's iterator has just given; None where they cannot be told.
 
     The sampler's indices are exact, whatever was made of their samples; without them the batch tells, or else the
     loader's batch size does.

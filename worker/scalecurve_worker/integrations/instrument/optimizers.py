@@ -30,7 +30,7 @@ class StepEnds:
         return self._last
 
     def ends_step(self, optimizer: int, living: Callable[[], int]) -> bool:
-        """Whether an update of ``optimizer`` ends a step; ``living`` counts the optimizers that the program has."""
+        """Return whether an update of ``optimizer`` ends a step; ``living`` counts the program's optimizers."""
         if self._last is not None:
             self._since = 0 if optimizer == self._last else self._since + 1
             if self._since <= 2 * _MOST_AWAITED * max(1, len(self._counts)):

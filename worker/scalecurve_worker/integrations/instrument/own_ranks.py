@@ -19,7 +19,7 @@ _LAUNCHER_PREFIXES = ("TORCHELASTIC_", "PET_")
 
 
 def start_own_ranks(launcher: str, count: int | None) -> bool:
-    """Whether ``count`` processes that are about to be started are the ranks of this node; ends all but the first.
+    """Return whether ``count`` processes about to be started are the ranks of this node; end all but the first.
 
     ``count`` is None where it is not known yet.
     """

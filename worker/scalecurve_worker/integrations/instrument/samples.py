@@ -25,30 +25,30 @@ class StepSamples:
         self._paired = True
 
     def take(self, samples: int, source: int = 0) -> None:
-        """A batch of ``samples`` was taken from a training loader of the data set ``source``."""
+        """Record a batch of ``samples`` taken from a training loader of the data set ``source``."""
         self._taken.append((source, samples))
         self._batches += 1
 
     def drop(self, source: int) -> None:
-        """The loader of ``source`` was left before its end: what it gave and nothing trained on is not trained on."""
+        """Drop what the loader of ``source`` gave and nothing trained on: it was left before its end."""
         kept = [pair for pair in self._taken if pair[0] != source]
         self._batches -= len(self._taken) - len(kept)
         self._taken = deque(kept)
 
     def run(self, samples: int | None) -> None:
-        """A forward pass in training mode; ``samples`` by the inputs of the model, None where they do not tell."""
+        """Record a forward pass in training mode; ``samples`` by the model's inputs, None where they do not tell."""
         self._passes += 1
         self._step_passes += 1
         self._inputs = None if samples is None or self._inputs is None else self._inputs + samples
 
     def forget(self) -> None:
-        """Counting begins with the next step."""
+        """Forget all counts: counting begins with the next step."""
         self._taken.clear()
         self._batches = self._passes = self._step_passes = 0
         self._inputs, self._paired = 0, True
 
     def end_step(self) -> int | None:
-        """Samples of the step that ends now; None where nothing tells."""
+        """Return the samples of the step that ends now; None where nothing tells."""
         passes, inputs = self._step_passes, self._inputs or None
         self._step_passes, self._inputs = 0, 0
         if not self._batches:

@@ -34,7 +34,7 @@ class ImportWatch(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Whatever the other finders find, with a callback behind the module's execution."""
+        """Find what the other finders find, and add a callback after the module's execution."""
         if fullname not in WATCHED or fullname in self._finding:
             return None
         self._finding.add(fullname)  # another finder of this kind asks us in turn

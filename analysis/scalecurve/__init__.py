@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from scalecurve.checks.verify import verify as verify
     from scalecurve.cluster.pull import pull as pull
     from scalecurve.cluster.watch import watch as watch
-    from scalecurve.curves.allreduce import allreduce as allreduce
-    from scalecurve.curves.collectives import collectives as collectives
     from scalecurve.curves.compute import scaling as scaling
     from scalecurve.curves.cost import cost as cost
     from scalecurve.curves.explain import explain as explain
     from scalecurve.curves.frames import frame as frame
     from scalecurve.curves.progress import status as status
+    from scalecurve.features.accuracy.results import training as training
+    from scalecurve.features.collectives.allreduce import allreduce as allreduce
+    from scalecurve.features.collectives.collectives import collectives as collectives
     from scalecurve.planning.from_manifest import experiment_from as experiment_from
     from scalecurve.planning.plan import plan as plan
     from scalecurve.reporting import report as report
-    from scalecurve.training_results import training as training
     from scalecurve_importing.import_bundle import import_bundle as import_bundle
     from scalecurve_timelines.expectations import expectations_of as expectations_of
     from scalecurve_timelines.gate import gate as gate
     from scalecurve_timelines.timeline import history as history
 
 _MODULES = {
-    "allreduce": "scalecurve.curves.allreduce",
-    "collectives": "scalecurve.curves.collectives",
+    "allreduce": "scalecurve.features.collectives.allreduce",
+    "collectives": "scalecurve.features.collectives.collectives",
     "compare": "scalecurve.checks.compare",
     "cost": "scalecurve.curves.cost",
     "diagnose": "scalecurve.checks.diagnose",
@@ -57,7 +57,7 @@ _MODULES = {
     "run": "scalecurve_local",
     "scaling": "scalecurve.curves.compute",
     "status": "scalecurve.curves.progress",
-    "training": "scalecurve.training_results",
+    "training": "scalecurve.features.accuracy.results",
     "unpack": "scalecurve.bundle.pack",
     "validate": "scalecurve.checks.validation",
     "verify": "scalecurve.checks.verify",

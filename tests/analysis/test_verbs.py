@@ -13,9 +13,9 @@ from scalecurve.checks.comparability import differences, differences_between
 from scalecurve.checks.compare import compare
 from scalecurve.checks.diagnose import Diagnosis, diagnose
 from scalecurve.cli import cli
-from scalecurve.curves.allreduce import allreduce
 from scalecurve.curves.cost import cost
 from scalecurve.curves.progress import status
+from scalecurve.features.collectives.allreduce import allreduce
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.rank import DeviceSamples

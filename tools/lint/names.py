@@ -48,7 +48,7 @@ def main() -> int:
     classes: dict[str, list[tuple[str, str]]] = defaultdict(list)  # folder and place
     refused: list[tuple[str, str]] = []
     for folder in PRODUCT:
-        for path in sorted((ROOT / folder).rglob("*.py")):
+        for path in sorted(path for path in (ROOT / folder).rglob("*.py") if not path.is_symlink()):
             tree = ast.parse(path.read_text())
             place = path.relative_to(ROOT)
             for line, name in parameters(tree):

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 VERBS = {
     "allreduce": Verb(
-        "scalecurve.cli.collectives:allreduce",
+        "scalecurve.features.collectives.verbs:allreduce",
         "Show the all-reduce benchmark: latency, algbw, busbw.",
         after="diagnose",
     ),
     "collectives": Verb(
-        "scalecurve.cli.collectives:collectives",
+        "scalecurve.features.collectives.verbs:collectives",
         "Show the benchmark of collectives, with intervals.",
         after="diagnose",
     ),
@@ -35,8 +35,8 @@ class Bandwidths(AfterRun):
     """The benchmarks' tables."""
 
     def results(self, bundle: Bundle) -> Sequence[Table]:
-        from scalecurve.curves.allreduce import allreduce
-        from scalecurve.curves.collectives import collectives
+        from scalecurve.features.collectives.allreduce import allreduce
+        from scalecurve.features.collectives.collectives import collectives
 
         return [table for table in (allreduce([bundle]).table(), collectives([bundle]).table()) if table.rows]
 
@@ -49,7 +49,7 @@ BANDWIDTHS = Bandwidths()
 @output_option
 def allreduce(folders: tuple[Path, ...], output: str) -> None:
     """Show the all-reduce microbenchmark by message size: latency, algbw and busbw with their range."""
-    from scalecurve.curves.allreduce import allreduce
+    from scalecurve.features.collectives.allreduce import allreduce
 
     bundles = open_all(folders)
     table = allreduce(bundles).table()
@@ -61,7 +61,7 @@ def allreduce(folders: tuple[Path, ...], output: str) -> None:
 @output_option
 def collectives(folders: tuple[Path, ...], output: str) -> None:
     """Show the microbenchmark of collectives by message size: time, algbw and busbw with 95 % intervals."""
-    from scalecurve.curves.collectives import collectives
+    from scalecurve.features.collectives.collectives import collectives
 
     bundles = open_all(folders)
     table = collectives(bundles).table()

@@ -4,6 +4,6 @@ from scalecurve.cli.verbs import Verb
 
 VERBS = {
     "corpus": Verb(
-        "scalecurve.cli.corpus", "Show published results to compare with, and make a corpus.", after="compare"
+        "scalecurve_corpus.cli.corpus", "Show published results to compare with, and make a corpus.", after="compare"
     )
 }

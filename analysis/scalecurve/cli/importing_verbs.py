@@ -3,5 +3,7 @@
 from scalecurve.cli.verbs import Verb
 
 VERBS = {
-    "import": Verb("scalecurve.cli.imported", "Make a bundle of numbers that were measured elsewhere.", after="pull")
+    "import": Verb(
+        "scalecurve_importing.cli.imported", "Make a bundle of numbers that were measured elsewhere.", after="pull"
+    )
 }

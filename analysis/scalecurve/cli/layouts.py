@@ -18,8 +18,8 @@ class BestLayouts(AfterRun):
 
     def tables(self, bundle: Bundle, measured: ScalingResult) -> Sequence[Table]:
         from scalecurve.bundle.measurement import measure
-        from scalecurve.curves.best_layout import best_layouts, layout_table
         from scalecurve.curves.doubts import all_counted
+        from scalecurve.features.layouts.best_layout import best_layouts, layout_table
 
         competes = (lambda axis: True) if bundle.selected else None
         table = layout_table(best_layouts(all_counted(measure(bundle), measured), compared=competes))

@@ -27,15 +27,15 @@ class SearchRounds(AfterRun):
     """The rounds of a search, as its bundle keeps them (entry point ``scalecurve.after_run``)."""
 
     def tables(self, bundle: Bundle, measured: ScalingResult) -> Sequence[Table]:
-        from scalecurve.bundle.search_file import SEARCH
-        from scalecurve.planning.search_words import search_table
+        from scalecurve.features.search.bundle_file import SEARCH
+        from scalecurve.features.search.tables import search_table
 
         record = bundle.companion(SEARCH)
         return (search_table(record),) if record else ()
 
     def lines(self, bundle: Bundle) -> Sequence[str]:
-        from scalecurve.bundle.search_file import SEARCH
-        from scalecurve.planning.search_words import search_in_words
+        from scalecurve.features.search.bundle_file import SEARCH
+        from scalecurve.features.search.tables import search_in_words
 
         record = bundle.companion(SEARCH)
         return tuple(search_in_words(record)) if record else ()
@@ -70,7 +70,7 @@ class SuccessiveHalving(Selector):
         sys.exit(EXIT_INPUT)
 
     def run(self, candidates: Candidates, bundle: Path, resume: bool, run: RunExperiment) -> RunResult:
-        from scalecurve.planning.search import NothingMeasured, Search
+        from scalecurve.features.search.rounds import NothingMeasured, Search
         from scalecurve_api.validation.document import write_documents
 
         last: list[RunResult] = []
@@ -90,7 +90,7 @@ class SuccessiveHalving(Selector):
         return last[-1]
 
     def planned(self, candidates: Candidates) -> list[Table]:
-        from scalecurve.planning.search_plan import refusal_table, round_table
+        from scalecurve.features.search.plan import refusal_table, round_table
 
         refused = refusal_table(candidates)
         return [round_table(candidates), *([refused] if refused.rows else [])]

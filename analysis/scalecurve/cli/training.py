@@ -12,7 +12,7 @@ from scalecurve.cli.verbs import Verb
 
 VERBS = {
     "training": Verb(
-        "scalecurve.cli.training:training",
+        "scalecurve.features.accuracy.verbs:training",
         "Show accuracy, time to target, noise scale, quantization.",
         after="diagnose",
     )
@@ -24,8 +24,8 @@ VERBS = {
 @output_option
 def training(folders: tuple[Path, ...], output: str) -> None:
     """Show the results of training to accuracy: accuracy, time to target, data, noise scale, quantization."""
-    from scalecurve.training_results import training
-    from scalecurve.training_results.tables import accuracy_table
+    from scalecurve.features.accuracy.results import training
+    from scalecurve.features.accuracy.results.tables import accuracy_table
 
     bundles = open_all(folders)
     results = training(bundles)

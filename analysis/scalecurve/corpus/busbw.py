@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.curves.collectives import CollectiveResult, collectives, rows_of
+from scalecurve.features.collectives.collectives import CollectiveResult, collectives, rows_of
 from scalecurve.hardware.devices import device_name
 from scalecurve.hardware.entries import Positive, SourcedEntry, entries_of_text
 from scalecurve_api.programs.collective_kinds import Collective

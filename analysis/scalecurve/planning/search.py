@@ -6,9 +6,9 @@ from pathlib import Path
 
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle, open_bundle
-from scalecurve.bundle.search_file import SEARCH_FILE, DroppedPoint, RefusedPoint, SearchRecord, SearchRung
+from scalecurve.features.search.bundle_file import SEARCH_FILE, DroppedPoint, RefusedPoint, SearchRecord, SearchRung
+from scalecurve.features.search.halving import Rung, entrants, of_rung, passed, rungs
 from scalecurve.planning.candidates import Candidates, grouped, key_of, without
-from scalecurve.planning.halving import Rung, entrants, of_rung, passed, rungs
 from scalecurve.planning.plan import seconds_in
 from scalecurve.statistics.intervals import throughput
 from scalecurve_api.files import atomic_file

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from scalecurve.features.search.halving import FINALISTS, quota, rungs
 from scalecurve.planning.candidates import Candidates, grouped
-from scalecurve.planning.halving import FINALISTS, quota, rungs
 from scalecurve.render.table import Column, Table, table_of
 
 

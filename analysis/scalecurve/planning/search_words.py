@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scalecurve.bundle.search_file import SearchRecord, SearchRung
+from scalecurve.features.search.bundle_file import SearchRecord, SearchRung
 from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, table_of
 from scalecurve_api.text import count

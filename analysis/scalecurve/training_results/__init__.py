@@ -5,14 +5,20 @@ from dataclasses import dataclass
 
 from scalecurve.bundle.measurement import MeasuredSeries, measure
 from scalecurve.bundle.open import Bundle
+from scalecurve.features.accuracy.results.along_axes import along_axes, axis_table
+from scalecurve.features.accuracy.results.by_approach import approach_table
+from scalecurve.features.accuracy.results.by_workers import worker_tables
+from scalecurve.features.accuracy.results.outcome import PointTraining, labelled
+from scalecurve.features.accuracy.results.quantization import quantization_tables
+from scalecurve.features.accuracy.results.tables import (
+    accuracy_table,
+    class_table,
+    data_table,
+    label_table,
+    noise_table,
+)
 from scalecurve.render.notebook import SeveralTables
 from scalecurve.render.table import Table
-from scalecurve.training_results.along_axes import along_axes, axis_table
-from scalecurve.training_results.by_approach import approach_table
-from scalecurve.training_results.by_workers import worker_tables
-from scalecurve.training_results.outcome import PointTraining, labelled
-from scalecurve.training_results.quantization import quantization_tables
-from scalecurve.training_results.tables import accuracy_table, class_table, data_table, label_table, noise_table
 
 __all__ = ["PointTraining", "Training", "of_series", "training"]
 

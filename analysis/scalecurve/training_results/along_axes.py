@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from scalecurve.features.accuracy.results.by_approach import difference, finals
+from scalecurve.features.accuracy.results.outcome import PointTraining, spelled_axis
 from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate
-from scalecurve.training_results.by_approach import difference, finals
-from scalecurve.training_results.outcome import PointTraining, spelled_axis
 from scalecurve_api.planning.axes import same_value
 from scalecurve_api.spec.experiment import AxisValue
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
+from scalecurve.features.accuracy.results.outcome import PointTraining, spelled_axis
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.spread import student_quantile
-from scalecurve.training_results.outcome import PointTraining, spelled_axis
 from scalecurve_api.text import count
 
 AXIS = "transfer.train"

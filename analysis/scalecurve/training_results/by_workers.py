@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from scalecurve.features.accuracy.results.extrapolation import LEAST_COUNTS, Extrapolated, extrapolate
+from scalecurve.features.accuracy.results.outcome import PointTraining, Run
 from scalecurve.render.table import Cell, Column, Table, experiment_column
 from scalecurve.statistics.estimate import Estimate, Method, is_informative
 from scalecurve.statistics.mean import mean
-from scalecurve.training_results.extrapolation import LEAST_COUNTS, Extrapolated, extrapolate
-from scalecurve.training_results.outcome import PointTraining, Run
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.text import count as counted
 

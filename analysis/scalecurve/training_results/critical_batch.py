@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from scalecurve.features.accuracy.results.outcome import PointTraining
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table, interval_ends
 from scalecurve.statistics.estimate import is_informative
 from scalecurve.statistics.mean import mean
-from scalecurve.training_results.outcome import PointTraining
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.text import count
 

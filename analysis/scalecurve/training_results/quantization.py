@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from scalecurve.features.accuracy.results.outcome import PointTraining
+from scalecurve.features.accuracy.results.tables import place, where
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.mean import mean
-from scalecurve.training_results.outcome import PointTraining
-from scalecurve.training_results.tables import place, where
 from scalecurve_api.record.facts.quantization import QUANTIZATION, QuantizationFacts, QuantizedRow
 
 STAGES = {"weights": "Weights", "activations": "+ activations", "biases": "+ biases", "torch": "PyTorch built-in"}

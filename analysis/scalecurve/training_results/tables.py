@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from statistics import fmean
 
+from scalecurve.features.accuracy.results.outcome import PointTraining
 from scalecurve.render.table import Cell, Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate, Method, is_informative
 from scalecurve.statistics.mean import mean
-from scalecurve.training_results.outcome import PointTraining
 from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, LabelFacts
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
 

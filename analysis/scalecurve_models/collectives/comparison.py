@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.curves.allreduce import allreduce
-from scalecurve.curves.collectives import OWN, collectives
+from scalecurve.features.collectives.allreduce import allreduce
+from scalecurve.features.collectives.collectives import OWN, collectives
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_models.collectives.collective_fit import (
     CrossValidatedCollective,

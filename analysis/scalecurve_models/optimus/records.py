@@ -10,7 +10,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import FileError, UnusableFile
 from scalecurve.bundle.steps import read_table
 from scalecurve.bundle.trial import Trial
-from scalecurve.training_results.outcome import training_run
+from scalecurve.features.accuracy.results.outcome import training_run
 from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_models.fitting.least_squares import Array

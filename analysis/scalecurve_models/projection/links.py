@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.curves.allreduce import allreduce
-from scalecurve.curves.collectives import OWN, collectives
+from scalecurve.features.collectives.allreduce import allreduce
+from scalecurve.features.collectives.collectives import OWN, collectives
 from scalecurve.hardware.devices import Link
 from scalecurve_api.record.step_program import Exchange
 from scalecurve_api.spec.trial import Point

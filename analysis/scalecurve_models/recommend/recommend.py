@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.compute import believable, scaling, set_aside_note
+from scalecurve.features.accuracy.results import training
+from scalecurve.features.accuracy.results.critical_batch import SeriesCriticalBatch, critical_batches
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate
-from scalecurve.training_results import training
-from scalecurve.training_results.critical_batch import SeriesCriticalBatch, critical_batches
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_api.text import count
 from scalecurve_models.comparison.compare_models import SeriesComparison, compare_models, idle_worker_notes

@@ -5,9 +5,9 @@ from typing import Literal
 
 import numpy as np
 
+from scalecurve.features.accuracy.results.critical_batch import SeriesCriticalBatch, critical_batch_table
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table, columns_of
-from scalecurve.training_results.critical_batch import SeriesCriticalBatch, critical_batch_table
 from scalecurve_api.text import count, plural
 from scalecurve_models.fitting.least_squares import Array
 from scalecurve_models.recommend.candidates import Candidate

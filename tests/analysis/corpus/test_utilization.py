@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scalecurve.bundle.open import open_bundles
-from scalecurve.reporting.among_published import published_section, utilizations
 from scalecurve.reporting.findings import analyze
-from scalecurve.reporting.plots.among_published import mfu_among_published
+from scalecurve_corpus.report.plots import mfu_among_published
+from scalecurve_corpus.report.sections import published_section, utilizations
 from scalecurve_corpus.schema import PublishedPoint
 from scalecurve_corpus.tables import utilization_table
 from scalecurve_corpus.utilization import utilization_standings

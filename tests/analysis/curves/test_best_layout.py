@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from scalecurve.bundle.measurement import measure
 from scalecurve.bundle.open import open_bundle
 from scalecurve.cli import cli
-from scalecurve.curves.best_layout import best_in_words, best_layouts, layout_table
+from scalecurve.features.layouts.best_layout import best_in_words, best_layouts, layout_table
 from scalecurve_api.model import canonical_json
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 from tests.analysis.synthetic_layouts import layout_bundle

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from scalecurve.bundle.open import open_bundle
 from scalecurve.checks.comparability import differences
 from scalecurve.cli import cli
-from scalecurve.curves.collectives import collectives
+from scalecurve.features.collectives.collectives import collectives
 from scalecurve.reporting import report
 from scalecurve_api.programs.collective_kinds import Collective
 from tests.analysis.collective_rows import SIZES, collectives_bundle, truth_us

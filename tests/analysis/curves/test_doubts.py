@@ -15,9 +15,9 @@ from scalecurve.curves.compute import scaling
 from scalecurve.curves.cost import cost
 from scalecurve.curves.progress import status
 from scalecurve.curves.tables import scaling_table
+from scalecurve.features.accuracy.plots import accuracy as plots_of_accuracy
 from scalecurve.reporting.compose import compose
 from scalecurve.reporting.findings import analyze
-from scalecurve.reporting.plots import accuracy as plots_of_accuracy
 from scalecurve.reporting.plots.ranks import step_times
 from scalecurve.reporting.theme import PAPER
 from scalecurve_api.record.facts.evaluations import Evaluation

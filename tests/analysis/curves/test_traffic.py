@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve.curves.allreduce import AllReduceReport, PointBandwidth, RepetitionRange, SizeResult
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.traffic import wire_table
+from scalecurve.features.collectives.allreduce import AllReduceReport, PointBandwidth, RepetitionRange, SizeResult
 from scalecurve_api.record.rank import Traffic
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scalecurve.bundle.open import open_bundles
-from scalecurve.curves.collectives import collectives
+from scalecurve.features.collectives.collectives import collectives
 from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.record.collective_row import COLLECTIVES
 from scalecurve_importing.columns import Statements

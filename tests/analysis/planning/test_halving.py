@@ -5,8 +5,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalecurve.features.search.halving import FINALISTS, KEEP, passed, quota, rungs
 from scalecurve.planning.candidates import key_of
-from scalecurve.planning.halving import FINALISTS, KEEP, passed, quota, rungs
 from scalecurve.statistics.estimate import RepetitionTotals
 from scalecurve.statistics.intervals import throughput
 from scalecurve_api.spec.measure import Repeated

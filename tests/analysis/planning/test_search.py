@@ -10,13 +10,13 @@ from click.testing import CliRunner
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.bundle.pack import pack
-from scalecurve.bundle.search_file import SEARCH
 from scalecurve.cli import cli
 from scalecurve.cli.plan import command as plan
+from scalecurve.features.search.bundle_file import SEARCH
+from scalecurve.features.search.plan import rounds
+from scalecurve.features.search.rounds import NothingMeasured, Search
+from scalecurve.features.search.tables import search_in_words, search_table
 from scalecurve.planning.candidates import sift
-from scalecurve.planning.search import NothingMeasured, Search
-from scalecurve.planning.search_plan import rounds
-from scalecurve.planning.search_words import search_in_words, search_table
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point, TrialPhase, TrialSpec

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from scalecurve.bundle.open import Bundle, open_bundle
+from scalecurve.features.accuracy.plots.training import fit, over_workers
+from scalecurve.features.accuracy.plots.training_axes import over_values
+from scalecurve.features.accuracy.results import training
+from scalecurve.features.accuracy.results.along_axes import along_axes
 from scalecurve.reporting.findings import analyze
-from scalecurve.reporting.plots.training import fit, over_workers
-from scalecurve.reporting.plots.training_axes import over_values
-from scalecurve.training_results import training
-from scalecurve.training_results.along_axes import along_axes
 from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec

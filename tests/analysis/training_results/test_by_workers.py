@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.cli import cli
-from scalecurve.training_results import training
-from scalecurve.training_results.by_workers import TOLERANCE, WIDTH, settled, smoothed
-from scalecurve.training_results.critical_batch import critical_batches, noise_scale_of_run
-from scalecurve.training_results.extrapolation import extrapolate
+from scalecurve.features.accuracy.results import training
+from scalecurve.features.accuracy.results.by_workers import TOLERANCE, WIDTH, settled, smoothed
+from scalecurve.features.accuracy.results.critical_batch import critical_batches, noise_scale_of_run
+from scalecurve.features.accuracy.results.extrapolation import extrapolate
 from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.record.trial_record import TrialRecord

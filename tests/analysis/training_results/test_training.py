@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.bundle.trial import Trial
 from scalecurve.cli import cli
+from scalecurve.features.accuracy.plots.accuracy import mean_error
+from scalecurve.features.accuracy.results import training
+from scalecurve.features.accuracy.results.tables import accuracy_table
 from scalecurve.reporting import report
-from scalecurve.reporting.plots.accuracy import mean_error
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.mean import mean
-from scalecurve.training_results import training
-from scalecurve.training_results.tables import accuracy_table
 from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, Picture
 from scalecurve_api.record.facts.evaluations import EVALUATIONS, Evaluation
 from scalecurve_api.record.facts.noise_scale import NoiseScaleRow

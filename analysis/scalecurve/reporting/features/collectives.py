@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from scalecurve.curves.allreduce import AllReduceReport, allreduce
-from scalecurve.curves.collectives import OWN, CollectiveResult, CollectivesReport, collectives
+from scalecurve.features.collectives.allreduce import AllReduceReport, allreduce
+from scalecurve.features.collectives.collectives import OWN, CollectiveResult, CollectivesReport, collectives
 from scalecurve.render import formatting
 from scalecurve.reporting.contributions import Contribution, contribute
 from scalecurve.reporting.findings import Analysis

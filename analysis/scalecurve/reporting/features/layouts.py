@@ -1,7 +1,7 @@
 """Layouts of parallelism in a report: the best at each worker count, and pipelines."""
 
-from scalecurve.curves.best_layout import BestLayout, best_in_words, best_layouts, layout_table
-from scalecurve.curves.pipelines import pipeline_table, pipelines, uneven_stages
+from scalecurve.features.layouts.best_layout import BestLayout, best_in_words, best_layouts, layout_table
+from scalecurve.features.layouts.causes import pipeline_table, pipelines, uneven_stages
 from scalecurve.reporting.findings import Analysis, competing
 from scalecurve.reporting.registry import Body, section
 

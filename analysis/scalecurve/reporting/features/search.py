@@ -1,7 +1,7 @@
 """The rounds of a search in a report."""
 
-from scalecurve.bundle.search_file import SEARCH
-from scalecurve.planning.search_words import search_in_words, search_table
+from scalecurve.features.search.bundle_file import SEARCH
+from scalecurve.features.search.tables import search_in_words, search_table
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import Body, section
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from scalecurve.curves.results import SeriesResult
+from scalecurve.features.accuracy.results import PointTraining, Training, of_series
+from scalecurve.features.accuracy.results.along_axes import along_axes
+from scalecurve.features.accuracy.results.by_approach import contest, contests
 from scalecurve.render import formatting
 from scalecurve.render.table import Table
 from scalecurve.reporting.contributions import AxisPoint, Contribution, Place, Ranking, contribute
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import Body, section
-from scalecurve.training_results import PointTraining, Training, of_series
-from scalecurve.training_results.along_axes import along_axes
-from scalecurve.training_results.by_approach import contest, contests
 from scalecurve_api.text import count
 
 

@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from scalecurve.curves.results import PointResult
+from scalecurve.features.accuracy.results import PointTraining
+from scalecurve.features.accuracy.sections import training_of
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, level_line, style
 from scalecurve.reporting.drawing.marks import hollow, hollow_caption
-from scalecurve.reporting.features.training_results import training_of
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
-from scalecurve.training_results import PointTraining
 
 MOST_CURVES = 12
 WIDTH, HEIGHT = 7.4, 3.7

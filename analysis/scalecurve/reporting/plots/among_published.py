@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 
 from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
-from scalecurve.reporting.among_published import comparable_standings, shipped, utilizations
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style, theme
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
+from scalecurve_corpus.report.sections import comparable_standings, shipped, utilizations
 from scalecurve_corpus.schema import PublishedPoint
 from scalecurve_corpus.standing import PublishedStanding
 from scalecurve_corpus.utilization import UtilizationStanding

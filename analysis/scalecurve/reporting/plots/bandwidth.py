@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from scalecurve.curves.allreduce import AllReduceReport, PointBandwidth, SizeResult
-from scalecurve.curves.collectives import OWN, CollectiveResult
+from scalecurve.features.collectives.allreduce import AllReduceReport, PointBandwidth, SizeResult
+from scalecurve.features.collectives.collectives import OWN, CollectiveResult
+from scalecurve.features.collectives.sections import allreduce_of, collectives_of
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style
-from scalecurve.reporting.features.collectives import allreduce_of, collectives_of
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import Estimate

@@ -2,11 +2,11 @@
 
 from matplotlib.axes import Axes
 
+from scalecurve.features.accuracy.results.tables import class_name, data_sets
+from scalecurve.features.accuracy.sections import training_of
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
-from scalecurve.reporting.features.training_results import training_of
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
-from scalecurve.training_results.tables import class_name, data_sets
 from scalecurve_api.record.facts.dataset import DatasetFacts
 
 MOST_SETS, MOST_BARS, MOST_NAMES = 4, 60, 20

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
+from scalecurve.features.accuracy.results import PointTraining
+from scalecurve.features.accuracy.results.outcome import spelled_axis
+from scalecurve.features.accuracy.results.tables import known_scale, noise_by_epoch
+from scalecurve.features.accuracy.sections import training_of
 from scalecurve.render import formatting
 from scalecurve.render.labels import brief, shortened
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style
-from scalecurve.reporting.features.training_results import training_of
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
-from scalecurve.training_results import PointTraining
-from scalecurve.training_results.outcome import spelled_axis
-from scalecurve.training_results.tables import known_scale, noise_by_epoch
 from scalecurve_api.text import count
 
 MOST_LINES = 8

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from scalecurve.features.accuracy.results import PointTraining
+from scalecurve.features.accuracy.results.tables import class_name
+from scalecurve.features.accuracy.sections import training_of
 from scalecurve.reporting.drawing import Drawing
 from scalecurve.reporting.drawing.sheet import DPI
-from scalecurve.reporting.features.training_results import training_of
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
-from scalecurve.training_results import PointTraining
-from scalecurve.training_results.tables import class_name
 from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, Picture
 
 MOST_COLUMNS, MOST_ROWS = 8, 6

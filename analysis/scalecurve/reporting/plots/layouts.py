@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 
 from scalecurve.curves.along_axes import spelled
-from scalecurve.curves.best_layout import PREFIX, BestLayout, Member, Standing
+from scalecurve.features.layouts.best_layout import PREFIX, BestLayout, Member, Standing
+from scalecurve.features.layouts.sections import layout_results
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style
-from scalecurve.reporting.features.layouts import layout_results
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve_api.programs.degrees import Dimension

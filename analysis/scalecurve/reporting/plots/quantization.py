@@ -2,13 +2,13 @@
 
 from matplotlib.axes import Axes
 
+from scalecurve.features.accuracy.results import PointTraining
+from scalecurve.features.accuracy.results.quantization import STAGES, facts_of, float_accuracy, rows_of, share
+from scalecurve.features.accuracy.sections import training_of
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style, theme
-from scalecurve.reporting.features.training_results import training_of
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.mean import mean
-from scalecurve.training_results import PointTraining
-from scalecurve.training_results.quantization import STAGES, facts_of, float_accuracy, rows_of, share
 from scalecurve_api.record.facts.quantization import LayerHistogram
 
 MOST_POINTS = 4

@@ -7,16 +7,16 @@ from statistics import fmean
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from scalecurve.features.accuracy.results import PointTraining
+from scalecurve.features.accuracy.results.by_workers import epochs_to_settle, turnaround_s
+from scalecurve.features.accuracy.sections import training_of
 from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, first, interval_bars, level_line, style, theme
 from scalecurve.reporting.drawing.marks import hollow, hollow_marks
-from scalecurve.reporting.features.training_results import training_of
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.mean import mean
-from scalecurve.training_results import PointTraining
-from scalecurve.training_results.by_workers import epochs_to_settle, turnaround_s
 from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.text import count
 

@@ -5,11 +5,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from scalecurve.reporting.drawing import Drawing, Sheet, axis, first
-from scalecurve.reporting.drawing.sheet import PANEL_WIDTH, SMALL_TITLE, SMALL_TITLE_CHARACTERS
-from scalecurve.reporting.features.training_results import training_of
-from scalecurve.reporting.findings import Analysis
-from scalecurve.reporting.plots.training import (
+from scalecurve.features.accuracy.plots.training import (
     ACCURACY,
     LOG_FROM,
     MOST_LINES,
@@ -18,10 +14,14 @@ from scalecurve.reporting.plots.training import (
     known,
     mark_legend,
 )
+from scalecurve.features.accuracy.results import PointTraining
+from scalecurve.features.accuracy.results.along_axes import ValueTraining, along_axes
+from scalecurve.features.accuracy.results.outcome import spelled_axis
+from scalecurve.features.accuracy.sections import training_of
+from scalecurve.reporting.drawing import Drawing, Sheet, axis, first
+from scalecurve.reporting.drawing.sheet import PANEL_WIDTH, SMALL_TITLE, SMALL_TITLE_CHARACTERS
+from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
-from scalecurve.training_results import PointTraining
-from scalecurve.training_results.along_axes import ValueTraining, along_axes
-from scalecurve.training_results.outcome import spelled_axis
 from scalecurve_api.text import count
 
 MOST_PANELS = 9

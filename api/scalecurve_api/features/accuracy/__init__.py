@@ -7,15 +7,15 @@ FEATURE = Feature(
     "Train to an accuracy: evaluations between epochs, time to the target, and what the data was.",
     {
         "scalecurve.facts": {"evaluations": "scalecurve_api.record.facts.evaluations:EVALUATIONS"},
-        "scalecurve.commands": {"training": "scalecurve.cli.training:VERBS"},
-        "scalecurve.sections": {"training_results": "scalecurve.reporting.features.training_results"},
+        "scalecurve.commands": {"training": "scalecurve.features.accuracy.verbs:VERBS"},
+        "scalecurve.sections": {"training_results": "scalecurve.features.accuracy.sections"},
         "scalecurve.plots": {
-            "accuracy": "scalecurve.reporting.plots.accuracy",
-            "classes": "scalecurve.reporting.plots.classes",
-            "error_over_batch": "scalecurve.reporting.plots.error_over_batch",
-            "images": "scalecurve.reporting.plots.images",
-            "training": "scalecurve.reporting.plots.training",
-            "training_axes": "scalecurve.reporting.plots.training_axes",
+            "accuracy": "scalecurve.features.accuracy.plots.accuracy",
+            "classes": "scalecurve.features.accuracy.plots.classes",
+            "error_over_batch": "scalecurve.features.accuracy.plots.error_over_batch",
+            "images": "scalecurve.features.accuracy.plots.images",
+            "training": "scalecurve.features.accuracy.plots.training",
+            "training_axes": "scalecurve.features.accuracy.plots.training_axes",
         },
     },
 )

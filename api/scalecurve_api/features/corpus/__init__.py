@@ -6,11 +6,11 @@ FEATURE = Feature(
     "corpus",
     "Set published results beside one's own.",
     {
-        "scalecurve.commands": {"corpus": "scalecurve.cli.corpus_verbs:VERBS"},
-        "scalecurve.published": {"corpus": "scalecurve.cli.corpus:compare_with"},
+        "scalecurve.commands": {"corpus": "scalecurve_corpus.cli:VERBS"},
+        "scalecurve.published": {"corpus": "scalecurve_corpus.cli.corpus:compare_with"},
         "scalecurve.expectations": {"corpus": "scalecurve_timelines.published_checks:checks_of"},
         "scalecurve.repetition_noise": {"corpus": "scalecurve_corpus.repetition_noise:shipped_noise"},
-        "scalecurve.sections": {"corpus": "scalecurve.reporting.among_published"},
-        "scalecurve.plots": {"corpus": "scalecurve.reporting.plots.among_published"},
+        "scalecurve.sections": {"corpus": "scalecurve_corpus.report.sections"},
+        "scalecurve.plots": {"corpus": "scalecurve_corpus.report.plots"},
     },
 )

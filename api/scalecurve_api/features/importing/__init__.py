@@ -6,7 +6,7 @@ FEATURE = Feature(
     "importing",
     "Read results that other tools wrote.",
     {
-        "scalecurve.commands": {"importing": "scalecurve.cli.importing_verbs:VERBS"},
+        "scalecurve.commands": {"importing": "scalecurve_importing.cli:VERBS"},
         "scalecurve.stated_curves": {"importing": "scalecurve_importing.published_file:read_published"},
     },
 )

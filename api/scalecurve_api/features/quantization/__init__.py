@@ -11,6 +11,6 @@ FEATURE = Feature(
             "check-quantizable": "scalecurve_worker.extras.quantization.folding:check_quantizable",
             "quantize": "scalecurve_worker.extras.quantization.evaluation:quantize",
         },
-        "scalecurve.plots": {"quantization": "scalecurve.reporting.plots.quantization"},
+        "scalecurve.plots": {"quantization": "scalecurve.features.quantization.plots"},
     },
 )

@@ -6,6 +6,6 @@ FEATURE = Feature(
     "timelines",
     "Follow a result over sessions, and gate a change on it.",
     {
-        "scalecurve.commands": {"timelines": "scalecurve.cli.timelines_verbs:VERBS"},
+        "scalecurve.commands": {"timelines": "scalecurve_timelines.cli:VERBS"},
     },
 )

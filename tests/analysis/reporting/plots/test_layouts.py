@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from scalecurve.bundle.open import open_bundle
+from scalecurve.features.layouts.plots import label_of, layouts
 from scalecurve.reporting.findings import analyze
-from scalecurve.reporting.plots.layouts import label_of, layouts
 from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point

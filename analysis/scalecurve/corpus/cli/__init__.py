@@ -1,0 +1,1 @@
+../../cli/corpus_verbs.py

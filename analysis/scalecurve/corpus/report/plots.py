@@ -1,0 +1,1 @@
+../../reporting/plots/among_published.py

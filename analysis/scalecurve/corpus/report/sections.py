@@ -1,0 +1,1 @@
+../../reporting/among_published.py

@@ -1,0 +1,1 @@
+"""Results, sections and plots of features: a folder for each."""

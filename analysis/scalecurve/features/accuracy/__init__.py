@@ -1,0 +1,1 @@
+"""Results of training to an accuracy."""

@@ -1,0 +1,1 @@
+../../../reporting/plots/error_over_batch.py

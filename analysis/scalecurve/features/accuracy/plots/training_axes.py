@@ -1,0 +1,1 @@
+../../../reporting/plots/training_axes.py

@@ -1,0 +1,1 @@
+../../reporting/features/training_results.py

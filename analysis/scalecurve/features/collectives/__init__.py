@@ -1,0 +1,1 @@
+"""Times and bandwidths of all-reduce and the other collectives."""

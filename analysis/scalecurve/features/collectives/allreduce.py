@@ -1,0 +1,1 @@
+../../curves/allreduce.py

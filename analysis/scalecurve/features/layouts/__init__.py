@@ -1,0 +1,1 @@
+"""Layouts of a model over workers: the best of each count."""

@@ -1,0 +1,1 @@
+../../cli/layouts.py

@@ -1,0 +1,1 @@
+../../curves/best_layout.py

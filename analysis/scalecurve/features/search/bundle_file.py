@@ -1,0 +1,1 @@
+../../bundle/search_file.py

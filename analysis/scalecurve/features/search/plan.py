@@ -1,0 +1,1 @@
+../../planning/search_plan.py

@@ -1,0 +1,1 @@
+../../cli/importing_verbs.py

@@ -1,0 +1,1 @@
+../../cli/timelines_verbs.py

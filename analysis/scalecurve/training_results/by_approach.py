@@ -85,7 +85,7 @@ def approach_table(points: Sequence[PointTraining]) -> Table:
     for group in compared:
         winner = max(group, key=lambda p: p.final.value)
         behinds = {p.series: difference(finals(winner), finals(p), p.level) for p in group if p is not winner}
-        best = "highest, not separable" if any(map(_tied, behinds.values())) else "winner"
+        best = "highest, not separable" if any(map(_is_tied, behinds.values())) else "winner"
         for p in group:
             axes = [spelled_axis(p.point.axes[axis]) if axis in p.point.axes else None for axis in others]
             behind = behinds.get(p.series)
@@ -120,7 +120,7 @@ def finals(p: PointTraining) -> list[float]:
     return [run[-1].accuracy for run in p.runs]
 
 
-def _tied(behind: Estimate) -> bool:
+def _is_tied(behind: Estimate) -> bool:
     return behind.low is not None and behind.low <= 0
 
 
@@ -129,6 +129,6 @@ def _place(p: PointTraining, points: Sequence[PointTraining], behind: Estimate) 
     same_approach = [other for other in points if other.point.axes[AXIS] == p.point.axes[AXIS]]
     if len(same_approach) > 1 and p is max(same_approach, key=lambda other: other.final.value):
         remarks.append("best of its approach")
-    if _tied(behind):
+    if _is_tied(behind):
         remarks.append("tied with the best")
     return ", ".join(remarks) or None

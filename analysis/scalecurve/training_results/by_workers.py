@@ -28,7 +28,7 @@ def worker_tables(points: Sequence[PointTraining]) -> tuple[Table, ...]:
         by_series.setdefault((p.bundle, p.series), []).append(p)
     curves = [curve for curve in by_series.values() if len({p.point.workers for p in curve}) > 1]
     where = (experiment_column(p.bundle for curve in curves for p in curve), Column("series", "Series"))
-    return _against(curves, where), _beyond(curves, where), _by_epoch(curves, where)
+    return _accuracy_table(curves, where), _extrapolation_table(curves, where), _epoch_table(curves, where)
 
 
 def turnaround_s(record: TrialRecord) -> float | None:
@@ -39,15 +39,15 @@ def turnaround_s(record: TrialRecord) -> float | None:
 
 def epochs_to_settle(p: PointTraining) -> list[int]:
     """Return the epochs to convergence, for the runs that converged."""
-    return [run[index].epoch for run, index in _converged(p)]
+    return [run[index].epoch for run, index in _find_convergence(p)]
 
 
 def seconds_to_settle(p: PointTraining) -> list[float]:
     """Return the training seconds to convergence, without evaluation."""
-    return [max(0.0, run[index].wall_s) for run, index in _converged(p)]
+    return [max(0.0, run[index].wall_s) for run, index in _find_convergence(p)]
 
 
-def _converged(p: PointTraining) -> Iterator[tuple[Run, int]]:
+def _find_convergence(p: PointTraining) -> Iterator[tuple[Run, int]]:
     for run in p.runs:
         at = settled([evaluation.accuracy for evaluation in run])
         if at is not None:
@@ -88,7 +88,7 @@ def smoothed(values: Sequence[float], width: int) -> list[float]:
     return [math.fsum(values[end - width : end]) / width for end in range(width, len(values) + 1)]
 
 
-def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:
+def _accuracy_table(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:
     columns = (
         *where,
         Column("workers", "Workers", "count"),
@@ -117,7 +117,7 @@ def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -
     return Table("against-workers", "Accuracy against workers", columns, tuple(rows), notes if rows else ())
 
 
-def _beyond(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:
+def _extrapolation_table(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:
     columns = (
         *where,
         Column("quantity", "Quantity"),
@@ -165,7 +165,7 @@ _QUANTITIES: tuple[tuple[str, Callable[[PointTraining], Sequence[float]], bool],
 )
 
 
-def _by_epoch(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:
+def _epoch_table(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:
     columns = (
         *where,
         Column("workers", "Workers", "count"),

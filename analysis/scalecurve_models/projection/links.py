@@ -62,8 +62,8 @@ class WorkerLinks:
         if kind != ALL_REDUCE:
             return self._seconds(MeasuredPlace(ALL_REDUCE, ranks, nodes), size) / 2
         if nodes == 1:
-            return cost(RING, RankGroup(ranks), size, _required(self.within, ranks, nodes))
-        between = _required(self.between, ranks, nodes)
+            return cost(RING, RankGroup(ranks), size, _require_link(self.within, ranks, nodes))
+        between = _require_link(self.between, ranks, nodes)
         if ranks == nodes:
             return cost(RING, RankGroup(ranks, nodes), size, between)
         per_node = ranks // nodes
@@ -117,7 +117,7 @@ def _cost(link: Link | None) -> LinkCost | None:
     return None if link is None else LinkCost(0.0, 1 / link.bytes_per_second)
 
 
-def _required(link: LinkCost | None, ranks: int, nodes: int) -> LinkCost:
+def _require_link(link: LinkCost | None, ranks: int, nodes: int) -> LinkCost:
     if link is not None:
         return link
     if nodes > 1:

@@ -89,7 +89,7 @@ def recommend(
             found = _optimize(
                 comparison, candidates, objective.title or comparison.cost_basis.title, deadline_s, budget
             )
-            found = _unrepeated(found) if any(e.repetitions == 1 for e in estimates.values()) else found
+            found = _add_single_run_caveat(found) if any(e.repetitions == 1 for e in estimates.values()) else found
             held = _sessions(estimates.values())
             series.append(replace(found, optima=tuple(replace(each, sessions=held) for each in found.optima)))
     notes = [*_notes(series, learning, noise_scale, values), *idle_worker_notes(comparisons, workers)]
@@ -133,7 +133,7 @@ def _sessions(estimates: Collection[Estimate]) -> str:
     return "in this session" if fewest <= 1 else f"over {count(fewest, 'session')}"
 
 
-def _unrepeated(series: SeriesCandidates) -> SeriesCandidates:
+def _add_single_run_caveat(series: SeriesCandidates) -> SeriesCandidates:
     """With a single run of a point, the probabilities reflect only how steady that run was."""
     note = "one repetition only, so run-to-run variation is unknown"
     optima = (replace(o, caveat="; ".join(part for part in (o.caveat, note) if part)) for o in series.optima)

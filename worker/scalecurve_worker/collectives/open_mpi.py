@@ -73,7 +73,7 @@ class _Tool:
     """MPI's tool interface (MPI 4.1, chapter 15), which mpi4py omits: control variables of the library in use."""
 
     def __init__(self) -> None:
-        self._mpi = ctypes.CDLL(_loaded_library())
+        self._mpi = ctypes.CDLL(_find_mpi_library())
         provided = ctypes.c_int()
         self._mpi.MPI_T_init_thread(0, ctypes.byref(provided))
 
@@ -110,7 +110,7 @@ class _Tool:
         return names
 
 
-def _loaded_library() -> str:
+def _find_mpi_library() -> str:
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = line.split(maxsplit=5)[-1]
         if Path(path).name.startswith("libmpi.so"):

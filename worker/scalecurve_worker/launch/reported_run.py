@@ -113,7 +113,7 @@ def _finish(session: Session, trial: TrialSpec, log: LogFormat, steps: ReportedS
         if session.out is not None:
             (session.out / journal_file(worker.topology.rank)).unlink(missing_ok=True)
     facts = session.facts
-    facts.sample_unit = "tokens" if batch_of(trial, log).in_tokens else "samples"
+    facts.sample_unit = "tokens" if batch_of(trial, log).has_token_units else "samples"
     facts.warmup = Warmup.model_validate(best["warmup"]) if best["warmup"] else None
     facts.printed_rate = best["rate"]
     facts.last_loss, facts.finite_loss = best["loss"]

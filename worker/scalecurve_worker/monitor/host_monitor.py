@@ -35,7 +35,7 @@ class HostMonitor:
         for monitor in filter(None, self._monitors):
             monitor.pause()
 
-    def spent_mj(self) -> list[int | None]:
+    def energy_consumption_mj(self) -> list[int | None]:
         pairs = zip(self._opened_mj, self._energy_mj(), strict=True)
         return [None if before is None or now is None else now - before for before, now in pairs]
 

@@ -97,7 +97,7 @@ class DeviceMonitor:
                     sm_mhz=nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
                     temperature_c=nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
                     reasons=nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
-                    used=self._used(),
+                    used=self._utilization(),
                     at_s=time.monotonic() - self._began_s,
                 )
             )
@@ -105,7 +105,7 @@ class DeviceMonitor:
         except nvml.NVMLError:
             return
 
-    def _used(self) -> float | None:
+    def _utilization(self) -> float | None:
         try:
             return float(self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu) / 100
         except self._nvml.NVMLError:

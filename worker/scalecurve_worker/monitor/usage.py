@@ -13,11 +13,11 @@ def thinned(usage: Sequence[Usage]) -> list[Usage]:
     while len(kept) > MOST:
         starts = [0.0, *(each.until_s for each in kept)]
         pairs = [slice(place, place + 2) for place in range(0, len(kept), 2)]
-        kept = [_joined(kept[pair], starts[pair.start]) for pair in pairs]
+        kept = [_merge_entries(kept[pair], starts[pair.start]) for pair in pairs]
     return kept
 
 
-def _joined(entries: Sequence[Usage], start_s: float) -> Usage:
+def _merge_entries(entries: Sequence[Usage], start_s: float) -> Usage:
     starts = [start_s, *(each.until_s for each in entries)]
     used_s = sum(each.share * (each.until_s - start) for each, start in zip(entries, starts, strict=False))
     until_s = entries[-1].until_s

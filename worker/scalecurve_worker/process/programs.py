@@ -36,7 +36,7 @@ def extra(name: str) -> Any:
     return EXTRAS.get(name)
 
 
-def _nothing(*_: Any) -> None:
+def _skip_check(*_: Any) -> None:
     pass
 
 
@@ -49,7 +49,7 @@ class Measuring:
     """
 
     run: Callable[[Any, Any, Any, Any], None]
-    check: Callable[[Any, Any, Any], None] = _nothing
+    check: Callable[[Any, Any, Any], None] = _skip_check
 
 
 def measurements(trial: TrialSpec, framework: str) -> Iterator[tuple[FurtherMeasurement, Measuring]]:

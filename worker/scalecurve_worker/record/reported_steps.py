@@ -30,13 +30,13 @@ class PlannedBatch:
     rates_in_tokens: bool
 
     @property
-    def in_tokens(self) -> bool:
+    def has_token_units(self) -> bool:
         return self.rates_in_tokens or self.tokens_per_sample is not None
 
     def units(self, samples: int | None = None) -> int | None:
         """Return the units of a step of so many samples, by default the planned ones; None where that is not known."""
         samples = samples or self.samples
-        if samples is None or (self.in_tokens and self.tokens_per_sample is None):
+        if samples is None or (self.has_token_units and self.tokens_per_sample is None):
             return None
         return samples * (self.tokens_per_sample or 1)
 
@@ -45,7 +45,7 @@ class PlannedBatch:
         rate = line.rate if line.rate is not None else None
         if rate is None and line.worker_rate is not None:
             rate = line.worker_rate * self.workers
-        if rate is not None and self.in_tokens and not self.rates_in_tokens:
+        if rate is not None and self.has_token_units and not self.rates_in_tokens:
             rate *= self.tokens_per_sample or 1
         return rate
 
@@ -135,7 +135,7 @@ class ReportedSteps:
             return  # said twice, or by a rank that lags behind
         self._before = (done, at_ns)
         between_s = (at_ns - before[1]) / 1e9
-        seconds, units = self._worked_out(line, count, between_s)
+        seconds, units = self._derive_step(line, count, between_s)
         if seconds > 0:
             if self._block is not None and self._block.measured and self.how != BETWEEN_LINES:
                 self._lines.append(_TimedLine(count * seconds, between_s))
@@ -155,7 +155,7 @@ class ReportedSteps:
             return None
         return (self._before[0] if self._before else 0) + self._steps_per_line
 
-    def _worked_out(self, line: ReportedLine, count: int, between_s: float) -> tuple[float, int]:
+    def _derive_step(self, line: ReportedLine, count: int, between_s: float) -> tuple[float, int]:
         """Seconds and units of one step of a line."""
         rate, planned = self._batch.rate(line), self._batch.units(line.batch)
         if line.seconds is not None:

@@ -51,7 +51,7 @@ def attach(model: Any = None, *, unit: Unit = "samples", checksum: str | None = 
     launched = identify()
     report_uncaught(out, launched.rank)
     if launched.world > 1 and parent_process() is not None:
-        raise _spawned(out, launched)
+        raise _spawn_error(out, launched)
     if "torch" in sys.modules:
         bench: Bench = load("scalecurve_worker.torch.attach:attach_script")(model, checksum, unit)
     else:
@@ -61,7 +61,7 @@ def attach(model: Any = None, *, unit: Unit = "samples", checksum: str | None = 
     return bench
 
 
-def _spawned(out: Path | None, launched: RankIdentity) -> WorkloadError:
+def _spawn_error(out: Path | None, launched: RankIdentity) -> WorkloadError:
     error = WorkloadError(
         f"the script starts ranks of its own (multiprocessing), and {launched.world} were started already: do not "
         "spawn, but read RANK, LOCAL_RANK and WORLD_SIZE; workload.launcher starts the ranks"

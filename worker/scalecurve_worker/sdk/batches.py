@@ -53,7 +53,7 @@ def batch_size(batch: Any, planned: int | None = None) -> int | None:
     if shape is not None:
         size, others = (int(shape[0]) if len(shape) else None), [int(each) for each in shape[1:]]
     else:
-        size, others = _of_container(batch)
+        size, others = _container_size(batch)
     if planned is not None and size not in (None, planned) and planned in others:
         raise _unclear(
             batch, f"its first dimension is {size}, but {planned} samples are planned and {planned} is another"
@@ -87,7 +87,7 @@ def elements_of(batch: Any) -> int:
     return sum(map(elements_of, batch))
 
 
-def _of_container(batch: Any) -> tuple[int | None, list[int]]:
+def _container_size(batch: Any) -> tuple[int | None, list[int]]:
     """The size of a tuple, list or mapping, and other numbers that could be it."""
     if not isinstance(batch, list | tuple | Mapping) or not batch:
         return None, []

@@ -222,9 +222,9 @@ class Bench:
         self._loop.resume()
 
     @property
-    def paused_s(self) -> float:
+    def total_pause_s(self) -> float:
         """Seconds of all pauses."""
-        return self._loop.paused_s
+        return self._loop.total_pause_s
 
     def abandon(self) -> None:
         """Stop, and leave no record: another bench takes the place of this one."""

@@ -31,7 +31,7 @@ class Passes:
         """Open a window: its first timed step begins."""
         self._at_opening = self.inputs, self.backwards
 
-    def since_opening(self) -> dict[str, int | None]:
+    def pass_counts(self) -> dict[str, int | None]:
         """Return the counts of a window that closes now, by the fields of ``Window``."""
         inputs, backwards = self._at_opening
         return {

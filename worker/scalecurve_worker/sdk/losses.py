@@ -35,7 +35,7 @@ class Losses:
         values = [self._by_step.pop(step, None) for step in range(first, first + count)]
         if settled:
             return self._read_all(values, training)
-        return [self._defer(value) if _on_device(value) else self._read(value, training) for value in values]
+        return [self._defer(value) if _is_on_device(value) else self._read(value, training) for value in values]
 
     def _defer(self, value: Any) -> float:
         self._unread.append(value)
@@ -45,7 +45,7 @@ class Losses:
         return NO_LOSS
 
     def _read_all(self, values: list[Any], training: bool) -> list[float]:
-        on_device = [value for value in (*self._unread, *values) if _on_device(value)]
+        on_device = [value for value in (*self._unread, *values) if _is_on_device(value)]
         several = [value for value in on_device if math.prod(value.shape) != 1]
         if several:
             raise _not_a_loss(several[0])
@@ -54,7 +54,8 @@ class Losses:
             self._note(next(read), training)
         self._unread = []
         return [
-            self._note(next(read), training) if _on_device(value) else self._read(value, training) for value in values
+            self._note(next(read), training) if _is_on_device(value) else self._read(value, training)
+            for value in values
         ]
 
     def _read(self, value: Any, training: bool) -> float:
@@ -79,7 +80,7 @@ def _not_a_loss(value: Any) -> TypeError:
     )
 
 
-def _on_device(value: Any) -> bool:
+def _is_on_device(value: Any) -> bool:
     if getattr(value, "is_cuda", False):
         return True
     # TensorFlow names devices in full, as /job:localhost/replica:0/task:0/device:GPU:0.

@@ -55,7 +55,7 @@ class TimedLoop:
             observed,
             counted=lambda: explainer.counts,
             traced=lambda: explainer.traces,
-            sectioned=self._sectioned_steps,
+            sectioned=self._agree_on_section_steps,
             seed=session.seed,
         )
         self.sections = Sections(loading)
@@ -123,7 +123,7 @@ class TimedLoop:
         self._pauses.end(self.current_step)
 
     @property
-    def paused_s(self) -> float:
+    def total_pause_s(self) -> float:
         """Seconds of all pauses."""
         return self._pauses.total_ns / 1e9
 
@@ -229,7 +229,11 @@ class TimedLoop:
         elif block.sectioned:
             self.sections.end(block.steps, whole_ns)
         spent_mj = (
-            [None] * len(self._session.workers) if self.bare else self.monitor.spent_mj() if block.measured else []
+            [None] * len(self._session.workers)
+            if self.bare
+            else self.monitor.energy_consumption_mj()
+            if block.measured
+            else []
         )
         self.monitor.rest()
         self._session.communicator.barrier()
@@ -256,7 +260,7 @@ class TimedLoop:
                 loader_ns=self._window_loader_ns if self._loading.ns else None,
                 paused_ns=self._pauses.window_ns or None,
                 pauses=self._pauses.window_count,
-                **({} if self.bare else self.passes.since_opening()),
+                **({} if self.bare else self.passes.pass_counts()),
             )
         )
         if block.kind is WindowKind.train:
@@ -316,7 +320,7 @@ class TimedLoop:
             self._session.show_steps(seconds, units)
         self._drain_at = time.monotonic_ns() + DRAIN_NS
 
-    def _sectioned_steps(self) -> int:
+    def _agree_on_section_steps(self) -> int:
         """Agreed by all ranks: by the slowest one's step."""
         if not self._explainer.watches:
             return 0

@@ -67,7 +67,7 @@ class Allocation:
         self.peak = self.now
 
     @contextmanager
-    def resizing(self) -> Iterator[None]:
+    def follow_resizes(self) -> Iterator[None]:
         """Follow storages that are emptied and filled again, as FSDP does with gathered parameters."""
         resize = torch.UntypedStorage.resize_
 
@@ -144,7 +144,7 @@ class StepRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._flops += _flops(func, args, kwargs, out)
         self._moved += sum(each.nbytes for each in (*inputs, *made))
         self._kernels += 1
-        for tensor in (*made, *_mutated(func, args, kwargs)):
+        for tensor in (*made, *_find_mutated_tensors(func, args, kwargs)):
             self._written[_key(tensor)] = len(self.work)
 
     def _collective(self, func: Any, args: Any, inputs: list[Tensor], made: list[Tensor]) -> None:
@@ -222,7 +222,7 @@ def _reads(func: Any) -> bool:
     return not returns or not all(each is not None and not each.is_write for each in aliases)
 
 
-def _mutated(func: Any, args: Any, kwargs: Any) -> Iterator[Tensor]:
+def _find_mutated_tensors(func: Any, args: Any, kwargs: Any) -> Iterator[Tensor]:
     for place, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             yield from _tensors(args[place] if place < len(args) else kwargs.get(argument.name))

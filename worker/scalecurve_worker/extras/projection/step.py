@@ -108,7 +108,7 @@ def _record(
     recorder = StepRecorder(allocation, _axes(mesh), job.trial.point.workers_per_node)
     trainer.watch_sections(cast(Any, _Phases(recorder)))
     batches = split_batch(batch, workload.options.gradient_accumulation)
-    with allocation.resizing():
+    with allocation.follow_resizes():
         trainer.update(batches)
         held = allocation.hold_all(_local(model.parameters()))
         allocation.hold_all(_local(model.buffers()))

@@ -198,7 +198,7 @@ class Loop:
         if not self._bench.step():
             self._bench.finish()
             self._complete = True
-            leave(self._bench.session.communicator, self._bench.paused_s)
+            leave(self._bench.session.communicator, self._bench.total_pause_s)
 
     def _again(self) -> None:
         if self._complete:

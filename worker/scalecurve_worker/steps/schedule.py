@@ -19,12 +19,12 @@ _DEVIATION_OF_MAD = 1.4826
 
 
 def block_steps(measure: Measure) -> int:
-    """Steps of one block of warm-up: at least half of ``warmup_steps``, and never fewer than 5."""
+    """Return the steps of one block of warm-up: at least half of ``warmup_steps``, and never fewer than 5."""
     return max(_LEAST_BLOCK, math.ceil(measure.warmup_steps / 2))
 
 
 def rule(measure: Measure) -> str:
-    """The rule in words, as it is recorded."""
+    """Return the rule in words, as it is recorded."""
     if measure.max_warmup_steps == 0 or measure.warmup_steps >= measure.max_warmup_steps:
         return f"exactly {min(measure.warmup_steps, measure.max_warmup_steps)} steps"
     block = block_steps(measure)
@@ -36,7 +36,7 @@ def rule(measure: Measure) -> str:
 
 
 def is_stable(before: Sequence[float], after: Sequence[float]) -> bool:
-    """Whether step times have settled between two blocks.
+    """Return whether step times have settled between two blocks.
 
     Medians within ``TOLERANCE`` of one another, or closer than twice the standard error of their difference: on a
     noisy machine a smaller difference cannot be told from none. A difference past ``NOISE_LIMIT`` is never taken for
@@ -49,7 +49,7 @@ def is_stable(before: Sequence[float], after: Sequence[float]) -> bool:
 
 
 def slowest(times: Sequence[Sequence[float]]) -> list[float]:
-    """The slowest rank's time at each step, from the times of every rank."""
+    """Return the slowest rank's time at each step, from the times of every rank."""
     return [max(each) for each in zip(*times, strict=False)]
 
 
@@ -86,7 +86,7 @@ _LEAST_TURN, _TURN = 2, 9
 
 
 def turns(measure: Measure, alternates: bool) -> tuple[int, int]:
-    """How often bare and instrumented steps take four turns, and the steps that are timed in each; (0, 0) for never."""
+    """Return how often bare and instrumented steps take four turns, and the timed steps of each; (0, 0) for never."""
     timed = measure.windows * measure.steps_per_window * (2 if alternates else 1)
     most = int(MOST_BARE * timed)
     blocks = max(1, most // (2 * (LEAD_STEPS + _TURN)))
@@ -95,25 +95,25 @@ def turns(measure: Measure, alternates: bool) -> tuple[int, int]:
 
 
 def enough_steps(steps: int, seconds: float) -> bool:
-    """Whether these observed steps, which took so long, are as many as are needed, or as there is time for."""
+    """Return whether these observed steps, taking so long in all, are as many as needed, or as there is time for."""
     return steps >= ENOUGH_STEPS or seconds / steps * ENOUGH_STEPS > ENOUGH_S
 
 
 def sectioned_steps(step_s: float) -> int:
-    """How many steps to time section by section, where one takes so long: at least one."""
+    """Return how many steps to time section by section, where one takes so long: at least one."""
     return max(1, min(SECTIONED_STEPS, int(SECTIONED_S / step_s) if step_s > 0 else SECTIONED_STEPS))
 
 
 def traced_steps(measure: Measure) -> int:
-    """How many steps to trace, where any are."""
+    """Return how many steps to trace, where any are."""
     return measure.trace.steps if measure.trace else TRACED_STEPS
 
 
 def steps_needed(measure: Measure, several: bool) -> int:
-    """Steps that a program of anyone's must have, if its warm-up ends as soon as it may; the most of all it measures.
+    """Return the steps a user's program needs to measure everything, if its warm-up ends as soon as it may.
 
-    Beside the windows: observed, counted and traced steps, and the untimed step before each window. Those whose
-    sections are timed come last, and are left out where the program ends before.
+    Besides the windows these are observed, counted and traced steps, and the untimed step before each window. Those
+    whose sections are timed come last, and are not counted here: they are omitted where the program ends before.
     """
     window = LEAD_STEPS + measure.steps_per_window
     steps = 1 + COUNTED_STEPS + min(measure.warmup_steps, measure.max_warmup_steps) + measure.windows * window
@@ -190,7 +190,7 @@ class Schedule:
         self._blocks = self._plan()
 
     def next_block(self, times: Sequence[float] = ()) -> Block | None:
-        """The block to run now, or None at the end.
+        """Return the block to run now, or None at the end.
 
         ``times`` are the slowest rank's step times of the block that has just ended, where it ``judges_warmup``.
         """

@@ -28,10 +28,10 @@ class Clock(Protocol):
         """Begin a window on an idle device; its opening in Unix ns."""
 
     def mark(self) -> int:
-        """A step ends here, and the next begins. Returns a monotonic time in ns, of the host."""
+        """Mark the end of a step and the beginning of the next. Returns a monotonic time in ns, of the host."""
 
     def finished(self) -> list[Span]:
-        """Steps that have ended since the last call, as far as known without waiting."""
+        """Return the steps that have ended since the last call, as far as known without waiting."""
 
     def close(self) -> int:
         """Wait for the device; wall time of the window in ns. Every marked step is then finished."""
@@ -48,7 +48,7 @@ class BareClock:
         self._lead = self._steps = self._marks = 0
 
     def watch(self, lead: int, steps: int) -> None:
-        """The next window is of so many steps."""
+        """Prepare for a next window of so many steps."""
         self._lead, self._steps = lead, steps
 
     def synchronize(self) -> None:
@@ -59,7 +59,7 @@ class BareClock:
         return self._clock.open()
 
     def mark(self) -> int:
-        """Always 0: no time is asked for."""
+        """Return 0 always: no time is asked for."""
         self._marks += 1
         if self._marks in (self._lead, self._lead + self._steps):
             self._clock.mark()
@@ -74,7 +74,7 @@ class BareClock:
 
 
 def evened(spans: Sequence[Span]) -> list[Span]:
-    """As many steps, of even parts of the time of all, one after another."""
+    """Return as many steps, of even parts of the time of all, one after another."""
     if not spans:
         return []
     total, start = sum(span.duration_ns for span in spans), spans[0].start_ns
@@ -118,7 +118,7 @@ class HostClock:
         self._opened = 0
 
     def synchronize(self) -> None:
-        """The host is its own device."""
+        """Do nothing: the host is its own device."""
 
     def open(self) -> int:
         self._opened = time.monotonic_ns()

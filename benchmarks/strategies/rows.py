@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from scalecurve_api.features.collectives.facts import ALLREDUCE
 from scalecurve_api.record.assemble import combine_windows
-from scalecurve_api.record.collective_row import ALLREDUCE
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.verdict import judge

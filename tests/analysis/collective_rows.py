@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import CollectiveRow
+from scalecurve_api.features.collectives.facts import CollectiveRow
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.record.transport import Transport
 from scalecurve_api.record.trial_record import TrialRecord
 from tests.analysis.synthetic import experiment, write_bundle

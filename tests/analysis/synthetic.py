@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from scalecurve_api.features.accuracy.facts import Evaluation, encode_evaluations
+from scalecurve_api.features.collectives.facts import AllReduceRow
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record import journal
-from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.envelope import digest
-from scalecurve_api.record.facts.evaluations import Evaluation, encode_evaluations
 from scalecurve_api.record.rank import DeviceSamples, RankTopology, Warmup, WindowKind
 from scalecurve_api.record.tables import EVALS_FILE, STEPS_FILE, encode_steps
 from scalecurve_api.record.trial_record import Check, Exposed, StepTimes, Summary, Timeline, TrialRecord, TrialWindow

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scalecurve.bundle.open import Bundle, open_bundle
-from scalecurve_api.record.layout_facts import Equality
+from scalecurve_api.features.layouts.facts import Equality
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point

@@ -16,8 +16,8 @@ from scalecurve.cli import cli
 from scalecurve.curves.cost import cost
 from scalecurve.curves.progress import status
 from scalecurve.features.collectives.allreduce import allreduce
+from scalecurve_api.features.collectives.facts import AllReduceRow
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.rank import DeviceSamples
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import Cost

@@ -5,8 +5,8 @@ They are small on purpose: what runs here shares the cores of one machine, and p
 
 from typing import Any
 
-from scalecurve_api.programs.horovod import WRAPPER
-from scalecurve_api.programs.strategies.horovod import TAPE
+from scalecurve_api.features.horovod.fields import WRAPPER
+from scalecurve_api.features.horovod.strategy import TAPE
 from tools.images import archives as images
 
 Object = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve_api.programs.horovod import VERSION
+from scalecurve_api.features.horovod.fields import VERSION
 from scalecurve_api.spec.trial import TrialPhase
 from tests.cluster.applied import Applied
 from tests.cluster.cli_desk import SCALECURVE, Desk

@@ -11,8 +11,8 @@ import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, output_option, show
+from scalecurve_api.features.collectives.facts import ALLREDUCE, COLLECTIVES
 from scalecurve_api.problem import printable
-from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
 from scalecurve_api.text import count
 from scalecurve_importing.importer import IMPORTERS
 

@@ -11,7 +11,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.features.collectives.collectives import CollectiveResult, collectives, rows_of
 from scalecurve.hardware.devices import device_name
 from scalecurve.hardware.entries import Positive, SourcedEntry, entries_of_text
-from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.features.collectives.kinds import Collective
 
 LARGE = 256 << 20
 """Bytes of a message from which a published figure is compared: below, the latency counts as well."""

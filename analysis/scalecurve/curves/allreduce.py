@@ -12,7 +12,7 @@ from scalecurve.curves.missing import nothing_valid
 from scalecurve.render import formatting
 from scalecurve.render.notebook import OneTable
 from scalecurve.render.table import Column, Table, experiment_column, table_of
-from scalecurve_api.record.collective_row import ALLREDUCE, AllReduceRow
+from scalecurve_api.features.collectives.facts import ALLREDUCE, AllReduceRow
 from scalecurve_api.spec.trial import Point
 
 _NONE = "No valid trial measured all-reduce by itself; an experiment with program: allreduce does."

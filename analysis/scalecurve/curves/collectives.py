@@ -14,8 +14,8 @@ from scalecurve.render.notebook import OneTable
 from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate, RepetitionTotals
 from scalecurve.statistics.intervals import throughput
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import COLLECTIVES, CollectiveRow
+from scalecurve_api.features.collectives.facts import COLLECTIVES, CollectiveRow
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.spec.trial import Point
 
 OWN = "scalecurve"

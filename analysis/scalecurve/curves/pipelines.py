@@ -9,7 +9,7 @@ from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.mean import mean
-from scalecurve_api.record.layout_facts import PIPELINE, PipelineTimes
+from scalecurve_api.features.layouts.facts import PIPELINE, PipelineTimes
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import count
 

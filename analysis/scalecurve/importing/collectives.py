@@ -13,8 +13,8 @@ from scalecurve.render import formatting
 from scalecurve.statistics.autocorrelation import autocorrelation
 from scalecurve.statistics.detectors import drift
 from scalecurve.statistics.spread import student_quantile
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
+from scalecurve_api.features.collectives.facts import AllReduceRow, CollectiveRow
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.text import count, few
 from scalecurve_importing.printed_lines import PrintedLine
 from scalecurve_importing.reading import Reading, SourceError, Value

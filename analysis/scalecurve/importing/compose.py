@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from scalecurve_api.features.collectives.facts import ALLREDUCE, COLLECTIVES
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import AxisError
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, make_plan
-from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import Origin, Summary, TrialRecord, TrialWindow
 from scalecurve_api.spec.experiment import ScalingExperiment

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.features.collectives.facts import AllReduceRow
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_importing.collectives import (
     allreduce_row,
     data_type,

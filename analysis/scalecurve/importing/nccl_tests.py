@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import AllReduceRow
-from scalecurve_api.record.nccl_tests_output import printed_results
+from scalecurve_api.features.collectives.facts import AllReduceRow
+from scalecurve_api.features.collectives.kinds import Collective
+from scalecurve_api.features.collectives.nccl_tests_output import printed_results
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_api.record.transport import network_of_nccl
 from scalecurve_importing.collectives import (

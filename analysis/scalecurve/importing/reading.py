@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
+from scalecurve_api.features.collectives.facts import AllReduceRow, CollectiveRow
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_api.record.transport import Transport
 from scalecurve_api.spec.scaling import Mode

@@ -15,7 +15,7 @@ from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table, interval_ends
 from scalecurve.statistics.estimate import is_informative
 from scalecurve.statistics.mean import mean
-from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
+from scalecurve_api.features.noise_scale.facts import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.text import count
 
 

@@ -9,9 +9,9 @@ from scalecurve.render.labels import usual_values
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.mean import mean
+from scalecurve_api.features.accuracy.facts import EVALUATIONS, Evaluation
+from scalecurve_api.features.noise_scale.facts import NOISE_SCALE
 from scalecurve_api.record.facts.dataset import DATASET
-from scalecurve_api.record.facts.evaluations import EVALUATIONS, Evaluation
-from scalecurve_api.record.facts.noise_scale import NOISE_SCALE
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.spec.trial import Point

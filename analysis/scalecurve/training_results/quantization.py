@@ -7,7 +7,7 @@ from scalecurve.features.accuracy.results.tables import place, where
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.mean import mean
-from scalecurve_api.record.facts.quantization import QUANTIZATION, QuantizationFacts, QuantizedRow
+from scalecurve_api.features.quantization.facts import QUANTIZATION, QuantizationFacts, QuantizedRow
 
 STAGES = {"weights": "Weights", "activations": "+ activations", "biases": "+ biases", "torch": "PyTorch built-in"}
 Key = tuple[int, str]

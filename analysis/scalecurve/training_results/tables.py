@@ -7,8 +7,8 @@ from scalecurve.features.accuracy.results.outcome import PointTraining
 from scalecurve.render.table import Cell, Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate, Method, is_informative
 from scalecurve.statistics.mean import mean
+from scalecurve_api.features.noise_scale.facts import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, LabelFacts
-from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
 
 
 def where(points: Sequence[PointTraining]) -> tuple[Column, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scalecurve.bundle.open import Bundle
 from scalecurve.features.collectives.allreduce import allreduce
 from scalecurve.features.collectives.collectives import OWN, collectives
-from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_models.collectives.collective_fit import (
     CrossValidatedCollective,
     TimedAllReduce,

@@ -11,7 +11,7 @@ within and between nodes). Sources
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_models.fitting.least_squares import FitError
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table, columns_of
-from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_models.collectives.collective_fit import CrossValidatedCollective
 from scalecurve_models.collectives.comparison import USUAL, CollectiveComparison
 from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost, lower_bound, server_seconds

@@ -7,8 +7,8 @@ import numpy as np
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import UnusableFile
+from scalecurve_api.features.accuracy.facts import EVALUATIONS
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point
 from scalecurve_models.fitting.least_squares import Array, FitError, SumFit, mean_absolute

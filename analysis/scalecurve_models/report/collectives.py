@@ -7,7 +7,7 @@ from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, first, level_line, style
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
-from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.text import count
 from scalecurve_models.collectives.comparison import CollectiveComparison
 from scalecurve_models.collectives.costs import RankGroup

@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from scalecurve_api.features.collectives.kinds import Collective
+from scalecurve_api.features.collectives.nccl_tests_command import sizes_of, timed_by
 from scalecurve_api.model import Count, Described, Real, Whole
 from scalecurve_api.problem import Problem, expected, expected_once, only_with, unsupported
 from scalecurve_api.programs.all_reduce import AllReduce, algorithm_problem, resolved_backend
-from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.programs.installation import is_installed, lacking
 from scalecurve_api.programs.model_catalog import Framework
-from scalecurve_api.programs.nccl_tests_command import sizes_of, timed_by
 from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Workload
 
 

@@ -89,10 +89,10 @@ TENSORFLOW_STRATEGIES: Registry[TensorFlowStrategy] = Registry(
     "strategy of program tensorflow",
     TensorFlowStrategy,
     {
-        "one-device": "scalecurve_api.programs.strategies.tensorflow:ONE_DEVICE",
-        "mirrored": "scalecurve_api.programs.strategies.tensorflow:MIRRORED",
-        "multi-worker-mirrored": "scalecurve_api.programs.strategies.tensorflow:MULTI_WORKER_MIRRORED",
-        "parameter-server": "scalecurve_api.programs.strategies.tensorflow:PARAMETER_SERVER",
+        "one-device": "scalecurve_api.features.tensorflow.strategy:ONE_DEVICE",
+        "mirrored": "scalecurve_api.features.tensorflow.strategy:MIRRORED",
+        "multi-worker-mirrored": "scalecurve_api.features.tensorflow.strategy:MULTI_WORKER_MIRRORED",
+        "parameter-server": "scalecurve_api.features.tensorflow.strategy:PARAMETER_SERVER",
     },
 )
 

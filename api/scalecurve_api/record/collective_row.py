@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.model import Int64, Model, Text
-from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.record.fact_kind import Bounds, FactKind, Recorded
 from scalecurve_api.spec.trial import TrialSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scalecurve.bundle.open import Bundle, open_bundles
-from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_corpus.busbw import LARGE, PublishedBusbw, busbw_beside, published_busbw
 from scalecurve_corpus.tables import busbw_table
 

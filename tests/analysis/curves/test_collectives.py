@@ -12,7 +12,7 @@ from scalecurve.checks.comparability import differences
 from scalecurve.cli import cli
 from scalecurve.features.collectives.collectives import collectives
 from scalecurve.reporting import report
-from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.features.collectives.kinds import Collective
 from tests.analysis.collective_rows import SIZES, collectives_bundle, truth_us
 
 

@@ -20,7 +20,7 @@ from scalecurve.reporting.compose import compose
 from scalecurve.reporting.findings import analyze
 from scalecurve.reporting.plots.ranks import step_times
 from scalecurve.reporting.theme import PAPER
-from scalecurve_api.record.facts.evaluations import Evaluation
+from scalecurve_api.features.accuracy.facts import Evaluation
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import Check, TrialRecord
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec

@@ -13,7 +13,7 @@ from scalecurve.bundle.open import open_bundle
 from scalecurve.cli import cli
 from scalecurve.curves import explain
 from scalecurve.features.layouts.causes import pipeline_table, pipelines
-from scalecurve_api.record.layout_facts import PipelineTimes
+from scalecurve_api.features.layouts.facts import PipelineTimes
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.registry import Registry
 from tests.analysis.synthetic import experiment, write_bundle

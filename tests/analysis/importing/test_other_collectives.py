@@ -13,8 +13,8 @@ import pytest
 
 from scalecurve.bundle.open import open_bundles
 from scalecurve.features.collectives.collectives import collectives
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import COLLECTIVES
+from scalecurve_api.features.collectives.facts import COLLECTIVES
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_importing.columns import Statements
 from scalecurve_importing.import_bundle import import_bundle, importer_of
 from scalecurve_importing.reading import SourceError

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.reporting import FORMATS, report
+from scalecurve_api.features.accuracy.facts import Evaluation
+from scalecurve_api.features.collectives.facts import AllReduceRow
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.record.collective_row import AllReduceRow
-from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord, stored_digest
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec

@@ -7,8 +7,8 @@ from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.checks.environment import environment
 from scalecurve.cli import cli
 from scalecurve.reporting.headlines import subjects
+from scalecurve_api.features.collectives.facts import AllReduceRow
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.spec.trial import TrialPhase
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 

@@ -11,7 +11,7 @@ from scalecurve.features.accuracy.plots.training_axes import over_values
 from scalecurve.features.accuracy.results import training
 from scalecurve.features.accuracy.results.along_axes import along_axes
 from scalecurve.reporting.findings import analyze
-from scalecurve_api.record.facts.evaluations import Evaluation
+from scalecurve_api.features.accuracy.facts import Evaluation
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import experiment, write_bundle

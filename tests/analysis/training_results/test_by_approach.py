@@ -9,7 +9,7 @@ from scalecurve.bundle.open import open_bundle
 from scalecurve.features.accuracy.results.by_approach import difference
 from scalecurve.reporting.answer import Answer, answer
 from scalecurve.reporting.findings import analyze
-from scalecurve_api.record.facts.evaluations import Evaluation
+from scalecurve_api.features.accuracy.facts import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 

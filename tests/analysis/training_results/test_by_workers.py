@@ -16,8 +16,8 @@ from scalecurve.features.accuracy.results import training
 from scalecurve.features.accuracy.results.by_workers import TOLERANCE, WIDTH, settled, smoothed
 from scalecurve.features.accuracy.results.critical_batch import critical_batches, noise_scale_of_run
 from scalecurve.features.accuracy.results.extrapolation import extrapolate
-from scalecurve_api.record.facts.evaluations import Evaluation
-from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
+from scalecurve_api.features.accuracy.facts import Evaluation
+from scalecurve_api.features.noise_scale.facts import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec

@@ -22,10 +22,10 @@ from scalecurve.features.accuracy.results.tables import accuracy_table
 from scalecurve.reporting import report
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.mean import mean
+from scalecurve_api.features.accuracy.facts import EVALUATIONS, Evaluation
+from scalecurve_api.features.noise_scale.facts import NoiseScaleRow
+from scalecurve_api.features.quantization.facts import LayerHistogram, QuantizationFacts, QuantizedRow
 from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, Picture
-from scalecurve_api.record.facts.evaluations import EVALUATIONS, Evaluation
-from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
-from scalecurve_api.record.facts.quantization import LayerHistogram, QuantizationFacts, QuantizedRow
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import experiment, write_bundle

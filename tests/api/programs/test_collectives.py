@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.programs.collectives import AllReduceWorkload, CollectivesWorkload
+from scalecurve_api.features.collectives.fields import AllReduceWorkload, CollectivesWorkload
+from scalecurve_api.features.collectives.kinds import Collective
 from tests.api.example_experiments import problems
 
 WORKLOAD = {"program": "collectives"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scalecurve_api.programs.tensorflow import TENSORFLOW_STRATEGIES
+from scalecurve_api.features.tensorflow.fields import TENSORFLOW_STRATEGIES
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import judge

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 import pytest
 from pydantic import ValidationError
 
+from scalecurve_api.features.horovod.fields import HorovodWorkload
+from scalecurve_api.features.tensorflow.fields import TensorFlowWorkload
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.programs.custom import CustomWorkload
-from scalecurve_api.programs.horovod import HorovodWorkload
-from scalecurve_api.programs.tensorflow import TensorFlowWorkload
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.workload import PROGRAMS, Workload
 from scalecurve_api.spec.trial import TrialSpec

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalecurve_api.features.accuracy.facts import Evaluation
+from scalecurve_api.features.collectives.facts import AllReduceRow
 from scalecurve_api.model import canonical_json
 from scalecurve_api.record.assemble import Assembled, assemble, combine_windows, summarize
-from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.extremes import slowest_step_times
-from scalecurve_api.record.facts.evaluations import Evaluation
 from scalecurve_api.record.journal import JournalError
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from scalecurve_api.features.noise_scale.facts import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.model import understood
 from scalecurve_api.record import fact_kind
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.checks.training import replicas
 from scalecurve_api.record.envelope import seal, unseal
 from scalecurve_api.record.fact_kind import FactKind, known_kinds
-from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.registry import Registry

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.record.facts.evaluations import Evaluation, encode_evaluations
+from scalecurve_api.features.accuracy.facts import Evaluation, encode_evaluations
 from scalecurve_api.record.journal import JournalError, StepRow
 from scalecurve_api.record.tables import STEP_COLUMNS, encode_steps
 from tests.api.rank_records import journal_of, row, steps_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.features.collectives.facts import AllReduceRow
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.verdict import SAME_SOFTWARE, Verdict, judge
 from scalecurve_api.spec.trial import OF_POINTS, FailedReason, InvalidReason, TrialPhase

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import scalecurve_worker
-from scalecurve_api.record.collective_row import ALLREDUCE, AllReduceRow
+from scalecurve_api.features.collectives.facts import ALLREDUCE, AllReduceRow
 
 HELD_STEPS = 15
 

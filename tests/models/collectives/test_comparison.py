@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.features.collectives.facts import AllReduceRow
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_models.collectives.comparison import (
     compare_algorithms,
     compare_bundle,

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from scalecurve.bundle.open import Bundle, open_bundle
+from scalecurve_api.features.accuracy.facts import EVALUATIONS, Evaluation
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record import journal
 from scalecurve_api.record.envelope import digest
-from scalecurve_api.record.facts.evaluations import EVALUATIONS, Evaluation
 from scalecurve_api.record.tables import STEPS_FILE, encode_steps
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.fit.fit_bundle import fit

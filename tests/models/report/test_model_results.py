@@ -10,7 +10,7 @@ from scalecurve.curves.compute import scaling
 from scalecurve.reporting import report
 from scalecurve.reporting.compose import compose
 from scalecurve.reporting.findings import PredictionTarget, analyze
-from scalecurve_api.record.facts.evaluations import Evaluation
+from scalecurve_api.features.accuracy.facts import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.comparison.published import comparable_curves, published_curves, published_table
 from scalecurve_models.comparison.trainings import published_trainings

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
+from scalecurve_api.features.collectives.facts import ALLREDUCE, COLLECTIVES
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.programs.collectives import CollectivesWorkload
+from scalecurve_api.features.collectives.fields import CollectivesWorkload
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_worker.collectives.nccl_tests import command, measure, rows_of, why_not
 
 OUTPUT = """\

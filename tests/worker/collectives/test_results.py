@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_worker.collectives.results import UNTOUCHED, contribution, got_out, put_in, total
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from scalecurve_api.features.collectives.facts import ALLREDUCE
 from scalecurve_api.record.assemble import assemble
-from scalecurve_api.record.collective_row import ALLREDUCE
 from scalecurve_api.record.envelope import Envelope, digest, unseal
 from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.outcome import Outcome

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scalecurve_api.record.facts.evaluations import EVALUATIONS, EVALUATIONS_FILE
+from scalecurve_api.features.accuracy.facts import EVALUATIONS, EVALUATIONS_FILE
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.steps.schedule import LEAD_STEPS

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from scalecurve_api.contract import OUT_ENV
+from scalecurve_api.features.accuracy.facts import EVALUATIONS
 from scalecurve_api.record.facts.dataset import DATASET
-from scalecurve_api.record.facts.evaluations import EVALUATIONS
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.torch.program import run
 from tests.worker.forked_ranks import fork_ranks

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, failure_file, journal_file
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES
+from scalecurve_api.features.accuracy.facts import EVALUATIONS, EVALUATIONS_FILE, Evaluation
+from scalecurve_api.features.collectives.facts import ALLREDUCE, COLLECTIVES
+from scalecurve_api.features.collectives.kinds import Collective
+from scalecurve_api.features.quantization.facts import QUANTIZATION
 from scalecurve_api.record.facts.dataset import DATASET
-from scalecurve_api.record.facts.evaluations import EVALUATIONS, EVALUATIONS_FILE, Evaluation
-from scalecurve_api.record.facts.quantization import QUANTIZATION
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankFailure, WindowKind
 from scalecurve_api.record.verdict import judge

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from scalecurve_api.record.facts.evaluations import EVALUATIONS
-from scalecurve_api.record.facts.parameter_servers import PUSHES, SERVERS
+from scalecurve_api.features.accuracy.facts import EVALUATIONS
+from scalecurve_api.features.parameter_servers.facts import PUSHES, SERVERS
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.spec.trial import TrialSpec
 from tests.worker.trial_series import Results, run_series

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve_api.programs.collectives import AllReduceWorkload
+from scalecurve_api.features.collectives.facts import ALLREDUCE, AllReduceRow
+from scalecurve_api.features.collectives.fields import AllReduceWorkload
 from scalecurve_api.record import envelope, journal
 from scalecurve_api.record.assemble import combine_windows, summarize
-from scalecurve_api.record.collective_row import ALLREDUCE, AllReduceRow
 from scalecurve_api.record.rank import RankRecord, RankTopology, Warmup, Window, WindowKind
 from scalecurve_api.record.termination import Termination
 from scalecurve_api.record.trial_record import Summary

@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from scalecurve_api.features.collectives.facts import ALLREDUCE, COLLECTIVES, AllReduceRow, CollectiveRow
+from scalecurve_api.features.collectives.fields import Sizes
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.programs.all_reduce import AllReduce
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.programs.collectives import Sizes
-from scalecurve_api.record.collective_row import ALLREDUCE, COLLECTIVES, AllReduceRow, CollectiveRow
 from scalecurve_api.record.journal import NO_LOSS, StepRow
 from scalecurve_api.record.rank import Window, WindowKind
 from scalecurve_worker.collectives.results import UNTOUCHED, got_out, put_in

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scalecurve_api.features.collectives.fields import AllReduceWorkload, CollectivesWorkload, Microbenchmark, Payload
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.programs.all_reduce import AllReduce
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.programs.collectives import AllReduceWorkload, CollectivesWorkload, Microbenchmark, Payload
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.collectives.benchmark import Benchmark, TimedCall, check_nodes, granule_of, host_bytes
 from scalecurve_worker.collectives.open_mpi import ask_for, confirm

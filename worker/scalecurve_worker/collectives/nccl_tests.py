@@ -8,11 +8,11 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 
-from scalecurve_api.programs.collective_kinds import Collective
-from scalecurve_api.programs.collectives import CollectivesWorkload, Payload, Sizes
-from scalecurve_api.programs.nccl_tests_command import PROGRAMS, TYPES
-from scalecurve_api.record.collective_row import CollectiveRow
-from scalecurve_api.record.nccl_tests_output import printed_results
+from scalecurve_api.features.collectives.facts import CollectiveRow
+from scalecurve_api.features.collectives.fields import CollectivesWorkload, Payload, Sizes
+from scalecurve_api.features.collectives.kinds import Collective
+from scalecurve_api.features.collectives.nccl_tests_command import PROGRAMS, TYPES
+from scalecurve_api.features.collectives.nccl_tests_output import printed_results
 
 TOOL = "nccl-tests"
 _PATIENCE_S = 600

@@ -5,7 +5,7 @@ Small whole numbers, which every element type and every order of summation holds
 
 from typing import Any
 
-from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.features.collectives.kinds import Collective
 
 UNTOUCHED = -1
 """What nothing puts in: a result that still has it was not written."""

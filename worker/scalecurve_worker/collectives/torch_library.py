@@ -8,9 +8,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch._C._distributed_c10d import _DEFAULT_FIRST_BUCKET_BYTES, _compute_bucket_assignment_by_size
 
+from scalecurve_api.features.collectives.facts import COLLECTIVES, CollectiveRow
+from scalecurve_api.features.collectives.fields import AllReduceWorkload, CollectivesWorkload, Microbenchmark, Payload
 from scalecurve_api.programs.all_reduce import AllReduce
-from scalecurve_api.programs.collectives import AllReduceWorkload, CollectivesWorkload, Microbenchmark, Payload
-from scalecurve_api.record.collective_row import COLLECTIVES, CollectiveRow
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.collectives import nccl_tests
 from scalecurve_worker.collectives.benchmark import Benchmark, check_nodes, host_bytes

@@ -6,8 +6,8 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
+from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.programs.all_reduce import AllReduce
-from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_worker.collectives.benchmark import TimedCall, granule_of
 
 Carried = Callable[[Tensor], object]

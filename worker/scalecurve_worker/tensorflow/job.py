@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from scalecurve_api.features.tensorflow.fields import TensorFlowWorkload
 from scalecurve_api.programs.data import Augmentation, DataSource, TrainingData
 from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_api.programs.tensorflow import TensorFlowWorkload
 from scalecurve_api.record.facts.dataset import DatasetFacts
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from scalecurve_api.programs.strategies.tensorflow import GRPC
-from scalecurve_api.programs.tensorflow import TensorFlowWorkload
+from scalecurve_api.features.tensorflow.fields import TensorFlowWorkload
+from scalecurve_api.features.tensorflow.strategy import GRPC
 from scalecurve_api.record.journal import WARMUP_WINDOW, StepRow
 from scalecurve_api.record.rank import RankTopology, Window, WindowKind
 from scalecurve_api.spec.trial import TrialSpec

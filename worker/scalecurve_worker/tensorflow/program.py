@@ -2,7 +2,7 @@
 
 import math
 
-from scalecurve_api.programs.tensorflow import TensorFlowWorkload
+from scalecurve_api.features.tensorflow.fields import TensorFlowWorkload
 from scalecurve_api.programs.workload import DeviceType
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalecurve_api.programs.tensorflow import Communication, CrossDeviceOps, TensorFlowWorkload
+from scalecurve_api.features.tensorflow.fields import Communication, CrossDeviceOps, TensorFlowWorkload
 from scalecurve_api.registry import Registry
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.rendezvous.communicator import Communicator

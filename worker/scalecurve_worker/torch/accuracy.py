@@ -6,11 +6,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from scalecurve_api.features.noise_scale.facts import NoiseScaleRow
+from scalecurve_api.features.quantization.facts import QUANTIZATION
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.record.facts.dataset import DATASET
-from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
-from scalecurve_api.record.facts.quantization import QUANTIZATION
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.programs import Measuring, extra
 from scalecurve_worker.record.session import Facts

@@ -11,7 +11,7 @@ from torch._C._distributed_c10d import GradBucket
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
+from scalecurve_api.features.noise_scale.facts import NoiseScaleRow
 from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.torch.training import Trainer
 from scalecurve_worker.training.noise_scale import estimate

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from scalecurve_api.features.accuracy.facts import EVALUATIONS, EVALUATIONS_FILE, Evaluation
+from scalecurve_api.features.noise_scale.facts import NOISE_SCALE, NoiseScaleRow
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.record.facts.dataset import DATASET
-from scalecurve_api.record.facts.evaluations import EVALUATIONS, EVALUATIONS_FILE, Evaluation
-from scalecurve_api.record.facts.noise_scale import NOISE_SCALE, NoiseScaleRow
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.training.learning_rate import changes, rate_at

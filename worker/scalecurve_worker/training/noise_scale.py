@@ -9,7 +9,7 @@ from statistics import fmean
 
 import numpy as np
 
-from scalecurve_api.record.facts.noise_scale import NoiseScaleRow
+from scalecurve_api.features.noise_scale.facts import NoiseScaleRow
 
 
 def estimate(

@@ -9,7 +9,7 @@ from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_b
 from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.mean import mean
-from scalecurve_api.record.facts.quantization import LayerHistogram
+from scalecurve_api.features.quantization.facts import LayerHistogram
 
 MOST_POINTS = 4
 LAYERS = 4

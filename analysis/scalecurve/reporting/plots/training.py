@@ -17,7 +17,7 @@ from scalecurve.reporting.findings import Analysis
 from scalecurve.reporting.registry import plot
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.mean import mean
-from scalecurve_api.record.facts.evaluations import Evaluation
+from scalecurve_api.features.accuracy.facts import Evaluation
 from scalecurve_api.text import count
 
 LOG_FROM = 4.0  # an axis is on a log scale where its largest value is this many times the smallest

@@ -6,7 +6,7 @@ FEATURE = Feature(
     "accuracy",
     "Train to an accuracy: evaluations between epochs, time to the target, and what the data was.",
     {
-        "scalecurve.facts": {"evaluations": "scalecurve_api.record.facts.evaluations:EVALUATIONS"},
+        "scalecurve.facts": {"evaluations": "scalecurve_api.features.accuracy.facts:EVALUATIONS"},
         "scalecurve.commands": {"training": "scalecurve.features.accuracy.verbs:VERBS"},
         "scalecurve.sections": {"training_results": "scalecurve.features.accuracy.sections"},
         "scalecurve.plots": {

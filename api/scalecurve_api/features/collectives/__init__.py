@@ -7,12 +7,12 @@ FEATURE = Feature(
     "Time all-reduce and the other collectives by message size.",
     {
         "scalecurve.programs": {
-            "allreduce": "scalecurve_api.programs.collectives:AllReduceWorkload",
-            "collectives": "scalecurve_api.programs.collectives:CollectivesWorkload",
+            "allreduce": "scalecurve_api.features.collectives.fields:AllReduceWorkload",
+            "collectives": "scalecurve_api.features.collectives.fields:CollectivesWorkload",
         },
         "scalecurve.facts": {
-            "allreduce": "scalecurve_api.record.collective_row:ALLREDUCE",
-            "collectives": "scalecurve_api.record.collective_row:COLLECTIVES",
+            "allreduce": "scalecurve_api.features.collectives.facts:ALLREDUCE",
+            "collectives": "scalecurve_api.features.collectives.facts:COLLECTIVES",
         },
         "scalecurve.commands": {"collectives": "scalecurve.features.collectives.verbs:VERBS"},
         "scalecurve.after_run": {"collectives": "scalecurve.features.collectives.verbs:BANDWIDTHS"},

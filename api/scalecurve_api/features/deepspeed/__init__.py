@@ -7,9 +7,9 @@ FEATURE = Feature(
     "Train under DeepSpeed's ZeRO, stages 1 to 3.",
     {
         "scalecurve.torch_strategies": {
-            "deepspeed-zero1": "scalecurve_api.programs.strategies.deepspeed:ZERO1",
-            "deepspeed-zero2": "scalecurve_api.programs.strategies.deepspeed:ZERO2",
-            "deepspeed-zero3": "scalecurve_api.programs.strategies.deepspeed:ZERO3",
+            "deepspeed-zero1": "scalecurve_api.features.deepspeed.fields:ZERO1",
+            "deepspeed-zero2": "scalecurve_api.features.deepspeed.fields:ZERO2",
+            "deepspeed-zero3": "scalecurve_api.features.deepspeed.fields:ZERO3",
         },
         "scalecurve_worker.torch_strategies": {
             "deepspeed-zero1": "scalecurve_worker.extras.deepspeed.engine:ENGINE",

@@ -6,8 +6,8 @@ FEATURE = Feature(
     "horovod",
     "Train PyTorch and Keras models over Horovod.",
     {
-        "scalecurve.programs": {"horovod": "scalecurve_api.programs.horovod:HorovodWorkload"},
-        "scalecurve.tensorflow_strategies": {"horovod": "scalecurve_api.programs.strategies.horovod:HOROVOD"},
+        "scalecurve.programs": {"horovod": "scalecurve_api.features.horovod.fields:HorovodWorkload"},
+        "scalecurve.tensorflow_strategies": {"horovod": "scalecurve_api.features.horovod.strategy:HOROVOD"},
         "scalecurve_worker.tensorflow_strategies": {
             "horovod": "scalecurve_worker.extras.horovod.tensorflow_strategy:HOROVOD",
         },

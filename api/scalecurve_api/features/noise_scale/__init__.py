@@ -6,6 +6,6 @@ FEATURE = Feature(
     "noise_scale",
     "Measure the gradient noise scale while training.",
     {
-        "scalecurve.facts": {"noiseScale": "scalecurve_api.record.facts.noise_scale:NOISE_SCALE"},
+        "scalecurve.facts": {"noiseScale": "scalecurve_api.features.noise_scale.facts:NOISE_SCALE"},
     },
 )

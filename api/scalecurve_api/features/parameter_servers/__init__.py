@@ -7,14 +7,14 @@ FEATURE = Feature(
     "Train PyTorch models with parameter servers.",
     {
         "scalecurve.torch_strategies": {
-            "parameter-server": "scalecurve_api.programs.strategies.parameter_server:PARAMETER_SERVER",
+            "parameter-server": "scalecurve_api.features.parameter_servers.fields:PARAMETER_SERVER",
         },
         "scalecurve_worker.torch_strategies": {
             "parameter-server": "scalecurve_worker.extras.parameter_server.worker:PARAMETER_SERVER",
         },
         "scalecurve.facts": {
-            "pushes": "scalecurve_api.record.facts.parameter_servers:PUSHES",
-            "servers": "scalecurve_api.record.facts.parameter_servers:SERVERS",
+            "pushes": "scalecurve_api.features.parameter_servers.facts:PUSHES",
+            "servers": "scalecurve_api.features.parameter_servers.facts:SERVERS",
         },
     },
     order=50,

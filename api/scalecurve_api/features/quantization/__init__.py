@@ -6,7 +6,7 @@ FEATURE = Feature(
     "quantization",
     "Quantize a trained model after training, bit by bit.",
     {
-        "scalecurve.facts": {"quantization": "scalecurve_api.record.facts.quantization:QUANTIZATION"},
+        "scalecurve.facts": {"quantization": "scalecurve_api.features.quantization.facts:QUANTIZATION"},
         "scalecurve_worker.extras": {
             "check-quantizable": "scalecurve_worker.extras.quantization.folding:check_quantizable",
             "quantize": "scalecurve_worker.extras.quantization.evaluation:quantize",

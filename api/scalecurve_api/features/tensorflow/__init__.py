@@ -6,7 +6,7 @@ FEATURE = Feature(
     "tensorflow",
     "Train Keras models by TensorFlow.",
     {
-        "scalecurve.programs": {"tensorflow": "scalecurve_api.programs.tensorflow:TensorFlowWorkload"},
+        "scalecurve.programs": {"tensorflow": "scalecurve_api.features.tensorflow.fields:TensorFlowWorkload"},
     },
     order=10,
 )

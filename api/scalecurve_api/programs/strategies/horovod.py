@@ -1,8 +1,8 @@
 """Strategy horovod of program tensorflow: Horovod's tape around the gradients."""
 
+from scalecurve_api.features.horovod.fields import horovod_not_installed
+from scalecurve_api.features.tensorflow.fields import TensorFlowStrategy, TensorFlowWorkload
 from scalecurve_api.programs.all_reduce import resolved_backend
-from scalecurve_api.programs.horovod import horovod_not_installed
-from scalecurve_api.programs.tensorflow import TensorFlowStrategy, TensorFlowWorkload
 from scalecurve_api.programs.workload import Backend
 
 TAPE = "DistributedGradientTape"  # what RankRecord.strategy must say

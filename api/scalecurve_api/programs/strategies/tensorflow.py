@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from scalecurve_api.problem import Problem, forbidden, unsupported
-from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.tensorflow import (
+from scalecurve_api.features.tensorflow.fields import (
     Communication,
     CrossDeviceOps,
     TensorFlowStrategy,
     TensorFlowWorkload,
 )
+from scalecurve_api.problem import Problem, forbidden, unsupported
+from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.training import Transfer
 from scalecurve_api.programs.workload import DeviceType
 

@@ -11,7 +11,7 @@ import pytest
 from scalecurve.bundle.open import open_bundle
 from scalecurve.features.accuracy.plots.accuracy import MOST_CURVES, drawn_points
 from scalecurve.reporting import report
-from scalecurve_api.record.facts.evaluations import Evaluation
+from scalecurve_api.features.accuracy.facts import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import experiment, write_bundle
 

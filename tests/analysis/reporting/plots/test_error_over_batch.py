@@ -5,7 +5,7 @@ from pathlib import Path
 from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting.compose import compose
 from scalecurve.reporting.findings import analyze
-from scalecurve_api.record.facts.evaluations import Evaluation
+from scalecurve_api.features.accuracy.facts import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalecurve_api.record.layout_facts import Equality
+from scalecurve_api.features.layouts.facts import Equality
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import judge
 from tests.api.judged import of

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from scalecurve_api.features.parameter_servers.facts import ServerCounts
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.checks.proof import not_shown
-from scalecurve_api.record.facts.parameter_servers import ServerCounts
 from scalecurve_api.record.rank import BatchSizes
 from scalecurve_api.record.rejudge import rejudge
 from scalecurve_api.record.verdict import Verdict, judge

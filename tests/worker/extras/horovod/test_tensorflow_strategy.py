@@ -11,9 +11,9 @@ from statistics import fmean
 import pytest
 
 from scalecurve_api.contract import failure_file
-from scalecurve_api.programs.horovod import VERSION
-from scalecurve_api.programs.strategies.horovod import TAPE
-from scalecurve_api.record.facts.evaluations import EVALUATIONS
+from scalecurve_api.features.accuracy.facts import EVALUATIONS
+from scalecurve_api.features.horovod.fields import VERSION
+from scalecurve_api.features.horovod.strategy import TAPE
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict
 from scalecurve_api.spec.trial import TrialSpec

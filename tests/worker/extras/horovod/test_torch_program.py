@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from scalecurve_api.contract import failure_file
-from scalecurve_api.programs.horovod import VERSION
-from scalecurve_api.record.facts.evaluations import EVALUATIONS
+from scalecurve_api.features.accuracy.facts import EVALUATIONS
+from scalecurve_api.features.horovod.fields import VERSION
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict, judge

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scalecurve_api.features.layouts.facts import AXIS_TRAFFIC, PIPELINE
 from scalecurve_api.programs.degrees import Degrees
-from scalecurve_api.record.layout_facts import AXIS_TRAFFIC, PIPELINE
 from tests.worker.extras.layouts.every_layout import BATCH, PICTURES, TEXT, trial
 from tests.worker.extras.layouts.runs import run, valid
 from tests.worker.trial_series import Cases, Results, judged

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from scalecurve_api.programs.strategies.horovod import TAPE
+from scalecurve_api.features.horovod.strategy import TAPE
 from scalecurve_worker.extras.horovod import tensorflow_strategy as over_horovod
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.tensorflow import (

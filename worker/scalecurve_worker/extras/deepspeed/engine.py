@@ -15,7 +15,7 @@ from typing import Any, cast, overload
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.strategies.deepspeed import DeepSpeed
+from scalecurve_api.features.deepspeed.fields import DeepSpeed
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.process.failure import WorkloadError

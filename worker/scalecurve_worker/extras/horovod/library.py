@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scalecurve_api.programs.horovod import MISSING, HorovodWorkload
-from scalecurve_api.programs.tensorflow import TensorFlowWorkload
+from scalecurve_api.features.horovod.fields import MISSING, HorovodWorkload
+from scalecurve_api.features.tensorflow.fields import TensorFlowWorkload
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.rendezvous.communicator import load_mpi
 

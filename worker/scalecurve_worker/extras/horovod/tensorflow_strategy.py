@@ -7,8 +7,8 @@ the latter, and Horovod's optimizer for Keras adds up nothing and says nothing.
 from collections.abc import Iterable
 from typing import Any
 
-from scalecurve_api.programs.strategies.horovod import TAPE
-from scalecurve_api.programs.tensorflow import TensorFlowWorkload
+from scalecurve_api.features.horovod.strategy import TAPE
+from scalecurve_api.features.tensorflow.fields import TensorFlowWorkload
 from scalecurve_api.programs.torch_options import CommHook
 from scalecurve_worker.extras.horovod.library import READ_FROM, join, load, version
 from scalecurve_worker.rendezvous.communicator import Communicator

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.horovod import WRAPPER, HorovodWorkload
+from scalecurve_api.features.horovod.fields import WRAPPER, HorovodWorkload
 from scalecurve_api.programs.torch_options import CommHook
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.extras.horovod.library import READ_FROM, join, load, version

@@ -7,9 +7,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from scalecurve_api.features.layouts.facts import Equality
 from scalecurve_api.programs.degrees import Dimension
 from scalecurve_api.programs.workload import Precision
-from scalecurve_api.record.layout_facts import Equality
 from scalecurve_worker.extras.layouts.layout import LaidOut
 from scalecurve_worker.extras.layouts.reference import (
     TOLERANCES,

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributed import distributed_c10d
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from scalecurve_api.record.layout_facts import AxisTraffic
+from scalecurve_api.features.layouts.facts import AxisTraffic
 
 _KINDS = {
     "allreduce": "all-reduce",

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from scalecurve_api.features.layouts.facts import AXIS_TRAFFIC, EQUALITY, LAYOUT, PIPELINE, AxisTraffic, Equality
 from scalecurve_api.programs.degrees import Dimension
 from scalecurve_api.programs.parallelism import Parallelism
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import Recomputation
-from scalecurve_api.record.layout_facts import AXIS_TRAFFIC, EQUALITY, LAYOUT, PIPELINE, AxisTraffic, Equality
 from scalecurve_api.record.rank import Traffic
 from scalecurve_worker.extras.layouts.equality import compare
 from scalecurve_worker.extras.layouts.layout import LaidOut

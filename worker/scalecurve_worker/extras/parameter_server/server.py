@@ -13,10 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from scalecurve_api.features.parameter_servers.facts import ServerCounts
 from scalecurve_api.model import Model
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
-from scalecurve_api.record.facts.parameter_servers import ServerCounts
 from scalecurve_worker.extras.parameter_server import protocol
 from scalecurve_worker.extras.parameter_server.protocol import Closed, Header, MessageKind
 from scalecurve_worker.process.startup import die_with_parent

@@ -13,10 +13,10 @@ from typing import overload
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.strategies.parameter_server import TCP
+from scalecurve_api.features.parameter_servers.facts import PUSHES, SERVERS, ServerCounts
+from scalecurve_api.features.parameter_servers.fields import TCP
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import Updates
-from scalecurve_api.record.facts.parameter_servers import PUSHES, SERVERS, ServerCounts
 from scalecurve_api.record.rank import Traffic
 from scalecurve_worker.extras.parameter_server import protocol
 from scalecurve_worker.extras.parameter_server.protocol import Header, MessageKind

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, fx
 
-from scalecurve_api.record.facts.quantization import LayerHistogram
+from scalecurve_api.features.quantization.facts import LayerHistogram
 from scalecurve_worker.extras.quantization.folding import Operation, kind_of
 
 BINS = 48

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
+from scalecurve_api.features.quantization.facts import QuantizationFacts, QuantizedRow
 from scalecurve_api.programs.accuracy import Quantization
-from scalecurve_api.record.facts.quantization import QuantizationFacts, QuantizedRow
 from scalecurve_worker.extras.quantization.calibration import calibrate, layers_of
 from scalecurve_worker.extras.quantization.folding import folded
 from scalecurve_worker.extras.quantization.integer_inference import Integers, Scheme, with_whole_weights

@@ -1,0 +1,1 @@
+../../record/facts/evaluations.py

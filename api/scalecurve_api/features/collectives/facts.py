@@ -1,0 +1,1 @@
+../../record/collective_row.py

@@ -1,0 +1,1 @@
+../../programs/collective_kinds.py

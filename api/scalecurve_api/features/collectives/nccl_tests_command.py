@@ -1,0 +1,1 @@
+../../programs/nccl_tests_command.py

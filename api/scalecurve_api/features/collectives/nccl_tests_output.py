@@ -1,0 +1,1 @@
+../../record/nccl_tests_output.py

@@ -1,0 +1,1 @@
+../../programs/strategies/deepspeed.py

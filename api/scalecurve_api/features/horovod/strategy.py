@@ -1,0 +1,1 @@
+../../programs/strategies/horovod.py

@@ -1,0 +1,1 @@
+../../record/layout_facts.py

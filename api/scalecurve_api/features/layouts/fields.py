@@ -1,0 +1,1 @@
+../../programs/strategies/mesh.py

@@ -1,0 +1,1 @@
+../../record/facts/noise_scale.py

@@ -1,0 +1,1 @@
+../../record/facts/parameter_servers.py

@@ -1,0 +1,1 @@
+../../programs/strategies/parameter_server.py

@@ -1,0 +1,1 @@
+../../programs/tensorflow.py

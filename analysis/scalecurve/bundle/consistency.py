@@ -47,7 +47,7 @@ class Judged:
 def judge_again(trials: Sequence[Trial], tables: bool) -> Judged:
     """Hold every Succeeded trial against itself and the others; with ``tables``, against its steps as well."""
     shared: dict[str, str] = {}
-    for name, why in _overlapping(trials):
+    for name, why in _find_overlaps(trials):
         shared.setdefault(name, why)
     other_batches = dict(_other_batches(trials))
     results: list[Trial] = []
@@ -141,7 +141,7 @@ def _steps(record: TrialRecord, sums: Mapping[int, WindowSums]) -> str | None:
     return None
 
 
-def _overlapping(trials: Iterable[Trial]) -> Iterator[tuple[str, str]]:
+def _find_overlaps(trials: Iterable[Trial]) -> Iterator[tuple[str, str]]:
     """Trials that cannot be two: of one step table, of one process, or at one time on one device."""
     good = [(trial.name, trial.record) for trial in trials if trial.good and trial.record is not None]
     tables = ((record.files.get(STEPS_FILE), name) for name, record in good)

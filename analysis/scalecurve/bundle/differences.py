@@ -58,7 +58,9 @@ def differences_in(label: str, trials: Iterable[Trial]) -> tuple[Difference, ...
     for trial in trials:
         if trial.good:
             by_series.setdefault(trial.spec.point.series, []).append(trial)
-    return tuple(difference for name, there in by_series.items() for difference in _within(label, name, there))
+    return tuple(
+        difference for name, there in by_series.items() for difference in _series_differences(label, name, there)
+    )
 
 
 def added_later(label: str, trials: Sequence[Trial], grown: Sequence[Entry]) -> Iterator[Difference]:
@@ -92,7 +94,7 @@ def spelled_out(differences: Iterable[Difference]) -> Iterator[str]:
         yield f"{count(len(more), 'more difference')}: {few(dict.fromkeys(what for what, _ in more))}"
 
 
-def _within(bundle: str, series: str, trials: Sequence[Trial]) -> Iterator[Difference]:
+def _series_differences(bundle: str, series: str, trials: Sequence[Trial]) -> Iterator[Difference]:
     facets: dict[str, dict[str, set[int]]] = {}
     seen_by: dict[str, int] = {}
     for trial in trials:
@@ -106,7 +108,7 @@ def _within(bundle: str, series: str, trials: Sequence[Trial]) -> Iterator[Diffe
             absent = {t.spec.point.workers for t in trials if t.record and what not in dict(facets_of(t.record))}
             values.setdefault("(unset)", set()).update(absent)
         if len(values) > 1:
-            yield Difference(bundle, series, what, _ordered(values))
+            yield Difference(bundle, series, what, _sort_by_workers(values))
     yield from _clocks(bundle, series, trials)
     for session in sorted({trial.spec.session for trial in trials}):  # a further one is meant to be elsewhere
         yield from _machines(bundle, series, [trial for trial in trials if trial.spec.session == session])
@@ -125,9 +127,9 @@ def facets_of(record: TrialRecord) -> Iterator[tuple[str, str]]:
             setting = setting // replicas if isinstance(setting, int) else setting
         if "batch" not in name.lower() and name not in _OWN_SETTINGS:
             yield f"{_SETTING}{name}", setting if isinstance(setting, str) else json.dumps(setting, sort_keys=True)
-    yield "device", _joined(rank.device_name for rank in record.topology)
-    yield "threads per worker", _joined(str(rank.threads) for rank in record.topology)
-    yield "cores per worker", _joined(str(len(rank.cores)) for rank in record.topology)
+    yield "device", _join_distinct(rank.device_name for rank in record.topology)
+    yield "threads per worker", _join_distinct(str(rank.threads) for rank in record.topology)
+    yield "cores per worker", _join_distinct(str(len(rank.cores)) for rank in record.topology)
     yield "engine", record.engine
     yield "nodes", str(record.trial.point.nodes)
     if record.trial.point.workers > 1 and record.backend is not None:
@@ -149,7 +151,7 @@ def _transports(record: TrialRecord) -> Iterator[tuple[str, str]]:
         for peer, used in seen.peers.items() if seen is not None else ():
             ways.setdefault(hosts.get(peer) == hosts[str(place.rank)], set()).update(used.split(", "))
     for within, carriers in ways.items():
-        yield f"transport {'within' if within else 'between'} machines", _joined(carriers)
+        yield f"transport {'within' if within else 'between'} machines", _join_distinct(carriers)
 
 
 def _replicas(record: TrialRecord) -> int:
@@ -181,13 +183,15 @@ def _machines(bundle: str, series: str, trials: Sequence[Trial]) -> Iterator[Dif
         if names:
             sets.setdefault(names, set()).add(trial.spec.point.workers)
     if sets and not all(names <= max(sets, key=len) for names in sets):
-        yield Difference(bundle, series, "machines", _ordered({", ".join(sorted(k)): v for k, v in sets.items()}))
+        yield Difference(
+            bundle, series, "machines", _sort_by_workers({", ".join(sorted(k)): v for k, v in sets.items()})
+        )
 
 
-def _joined(values: Iterable[str]) -> str:
+def _join_distinct(values: Iterable[str]) -> str:
     return ", ".join(sorted(set(values)))
 
 
-def _ordered(values: dict[str, set[int]]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _sort_by_workers(values: dict[str, set[int]]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     pairs = [(value, tuple(sorted(counts))) for value, counts in values.items()]
     return tuple(sorted(pairs, key=lambda pair: (pair[1], pair[0])))

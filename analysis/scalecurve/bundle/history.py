@@ -142,12 +142,13 @@ def _attempts(ledger: Ledger) -> Claim:
     again = [entry for entry in discarded if entry.why == REMOVED]
     ended = {(entry.trial, entry.attempt): entry for entry in ledger.of(Event.ended, Event.pulled)}
     parts = [
-        f"{entry.trial} was run again: {_spelled(ended.get((entry.trial, entry.attempt)), entry)}" for entry in again
+        f"{entry.trial} was run again: {_describe_removal(ended.get((entry.trial, entry.attempt)), entry)}"
+        for entry in again
     ]
-    parts += _counted("interrupted and thrown away", (e for e in discarded if e.why != REMOVED))
+    parts += _describe_fate("interrupted and thrown away", (e for e in discarded if e.why != REMOVED))
     superseded = [e for e in ended.values() if e.phase and e.trial and (e.attempt or 0) < _last(ledger, e.trial)]
     gone = {(entry.trial, entry.attempt) for entry in again}
-    parts += _counted("followed by a retry", (e for e in superseded if (e.trial, e.attempt) not in gone))
+    parts += _describe_fate("followed by a retry", (e for e in superseded if (e.trial, e.attempt) not in gone))
     return Claim("attempts", not again, "; ".join(parts) or "none was thrown away")
 
 
@@ -155,13 +156,13 @@ def _last(ledger: Ledger, trial: str) -> int:
     return max(entry.attempt or 0 for entry in ledger.by_trial[trial])
 
 
-def _spelled(ended: Entry | None, discarded: Entry) -> str:
+def _describe_removal(ended: Entry | None, discarded: Entry) -> str:
     what = f"attempt {discarded.attempt}"
     if ended is not None and ended.phase is not None:
         what += f" ({ended.phase.value}" + (f", {ended.throughput:.6g}/s)" if ended.throughput else ")")
     return f"{what} was removed after it had ended"
 
 
-def _counted(fate: str, entries: Iterable[Entry]) -> list[str]:
+def _describe_fate(fate: str, entries: Iterable[Entry]) -> list[str]:
     names = [f"{entry.trial}, attempt {entry.attempt}" for entry in entries]
     return [f"{count(len(names), 'attempt')} {fate}: {few(names)}"] if names else []

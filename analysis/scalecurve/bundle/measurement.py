@@ -55,7 +55,11 @@ class MeasuredPoint:
     @cached_property
     def with_and_without(self) -> tuple[Totals, Totals]:
         """Steps and wall time with and without communication, of the repetitions where both are known."""
-        pairs = [(steps_of(r, WindowKind.train), without) for r in self.timed if (without := _without(r, steps_of))]
+        pairs = [
+            (steps_of(r, WindowKind.train), without)
+            for r in self.timed
+            if (without := _totals_without_communication(r, steps_of))
+        ]
         return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
     @cached_property
@@ -68,7 +72,7 @@ class MeasuredPoint:
         """Samples and wall time without communication; for one worker, of the unwrapped model."""
         if self.point.workers == 1:
             return self._samples(WindowKind.plain) or self._alone()
-        return tuple(without for record in self.timed if (without := _without(record, samples_of)))
+        return tuple(without for record in self.timed if (without := _totals_without_communication(record, samples_of)))
 
     @cached_property
     def sequences(self) -> Totals:
@@ -153,7 +157,7 @@ def steps_of(record: TrialRecord, kind: WindowKind) -> RepetitionTotals:
     return RepetitionTotals.of([w.steps for w in windows], [w.wall_ns / 1e9 for w in windows], record.trial.session)
 
 
-def _without(
+def _totals_without_communication(
     record: TrialRecord, totals_of: Callable[[TrialRecord, WindowKind], RepetitionTotals]
 ) -> RepetitionTotals | None:
     """The totals without communication: of windows without it, or else of all windows less a profiler's share."""

@@ -109,11 +109,11 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
     files = files_of(root)
     problems: list[UnusableFile] = []
     stored: dict[str, Stored] = {}
-    experiment, plan = _planned(files, problems)
+    experiment, plan = _read_plan(files, problems)
     name = experiment.metadata.name if experiment else None
     planned = {_run_of(trial): trial for trial in plan.trials} if plan else {}
     recorded: dict[Run, Trial] = {}
-    for trial in _recorded(root, files, name, planned if plan else None, problems, stored):
+    for trial in _read_trials(root, files, name, planned if plan else None, problems, stored):
         if (first := recorded.setdefault(_run_of(trial.spec), trial)) is not trial:
             what = f"a second record of this repetition, after that of {first.name!r}"
             problems.append(UnusableFile(f"{TRIALS_FOLDER}/{trial.name}/{RECORD_FILE}", what))
@@ -133,14 +133,14 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
     if name is None:
         name = trials[0].spec.experiment if trials else "unnamed"
     ledger, claims = history(files, experiment, stored)
-    again, consistency = _judged_again(trials, files)
+    again, consistency = _judge_consistency(trials, files)
     problems += [_unusable(trial, why) for trial, why in again.unusable]
     companions = read_companions(files, problems)
     told = (*claims, consistency)
     return Bundle(name, root, experiment, plan, again.trials, tuple(sorted(problems)), told, ledger, companions)
 
 
-def _judged_again(trials: Sequence[Trial], files: BundleFiles) -> tuple[Judged, Claim]:
+def _judge_consistency(trials: Sequence[Trial], files: BundleFiles) -> tuple[Judged, Claim]:
     """The trials as they count, and whether all of them agree with themselves."""
     sizes = (files.size(f"{TRIALS_FOLDER}/{trial.folder.name}/{STEPS_FILE}") for trial in trials if trial.good)
     few_steps = sum(sizes) <= MOST_TABLE_BYTES
@@ -210,7 +210,7 @@ def _bundle_around(path: Path) -> str:
     return f"; did you mean {above}?" if above and (above / TRIALS_FOLDER).is_dir() else ""
 
 
-def _planned(files: BundleFiles, problems: list[UnusableFile]) -> tuple[ScalingExperiment | None, Plan | None]:
+def _read_plan(files: BundleFiles, problems: list[UnusableFile]) -> tuple[ScalingExperiment | None, Plan | None]:
     try:
         experiment = parse_experiment(files.read(EXPERIMENT_FILE, MAX_EXPERIMENT_BYTES))
         plan = plan_within_limit(experiment)
@@ -238,7 +238,7 @@ def _run_of(trial: TrialSpec) -> Run:
     return point.mode.value, point.nodes, point.workers_per_node, canonical_json(dict(point.axes)), trial.repetition
 
 
-def _recorded(
+def _read_trials(
     root: Path,
     files: BundleFiles,
     experiment: str | None,

@@ -44,12 +44,12 @@ class PackedFiles:
         except OSError as error:
             raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
         except ZIP_ERRORS as error:
-            raise _broken(path, "truncated or damaged" if is_packed(path) else "not a packed bundle") from error
-        self._infos = self._checked()
+            raise _damage_error(path, "truncated or damaged" if is_packed(path) else "not a packed bundle") from error
+        self._infos = self._check_entries()
         try:
             self.digests = self._sums()
         except FileError as error:
-            raise _broken(path, f"{SUMS_FILE}: {error}") from error
+            raise _damage_error(path, f"{SUMS_FILE}: {error}") from error
 
     def read(self, name: str, limit: int) -> bytes:
         info = self._infos.get(name)
@@ -87,18 +87,18 @@ class PackedFiles:
             raise FileError(f"does not match {SUMS_FILE}: changed or damaged after it was packed")
         yield piece
 
-    def _checked(self) -> dict[str, zipfile.ZipInfo]:
+    def _check_entries(self) -> dict[str, zipfile.ZipInfo]:
         infos = self._archive.infolist()
         files = [info for info in infos if not info.is_dir()]
         if any(_is_bomb(info) for info in infos) or sum(i.compress_size for i in infos) > self.path.stat().st_size:
-            raise _broken(self.path, "declares more data than it can hold; not unpacked")
+            raise _damage_error(self.path, "declares more data than it can hold; not unpacked")
         for info in infos:
             if not is_safe(info.filename.removesuffix("/")):
-                raise _broken(self.path, f"contains the unsafe name {info.filename[:80]!r}")
+                raise _damage_error(self.path, f"contains the unsafe name {info.filename[:80]!r}")
         by_name = {info.filename: info for info in files}
         parents = {str(parent) for name in by_name for parent in PurePosixPath(name).parents}
         if len(by_name) != len(files) or parents & by_name.keys():
-            raise _broken(self.path, "contains two files of the same name")
+            raise _damage_error(self.path, "contains two files of the same name")
         if SUMS_FILE not in by_name:
             raise BundleError(
                 f"{self.path}: no {SUMS_FILE}, so not written by `scalecurve pack`; unzip it and use the folder"
@@ -142,5 +142,5 @@ def _is_bomb(info: zipfile.ZipInfo) -> bool:
     return info.file_size > _MAX_DEFLATE_RATIO * (info.compress_size + 1)
 
 
-def _broken(path: Path, why: str) -> BundleError:
+def _damage_error(path: Path, why: str) -> BundleError:
     return BundleError(f"{path}: {why}; copy it again from its source")

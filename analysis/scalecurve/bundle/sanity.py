@@ -66,7 +66,7 @@ def check_plausible(record: TrialRecord) -> None:
 
 def _check_all(where: str, value: Any, bounds: Bounds) -> None:
     for place, fields in bounds.items():
-        for at, part in _reached(where, value, place.split(".") if place else ()):
+        for at, part in _follow_path(where, value, place.split(".") if place else ()):
             for name, limits in fields.items():
                 low, high = limits(part) if callable(limits) else limits
                 number = getattr(part, name)
@@ -83,12 +83,12 @@ def _check(field: str, value: float | None, low: float, high: float) -> None:
         raise FileError(f"{name} is {value:.6g}, expected {low:g} to {high:g}")
 
 
-def _reached(at: str, part: Any, path: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _follow_path(at: str, part: Any, path: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """(where it is, part) of what a path leads to: every entry of a list, and nothing where there is nothing."""
     if isinstance(part, list):
         for index, entry in enumerate(part):
-            yield from _reached(f"{at.removesuffix('.')}[{index}].", entry, path)
+            yield from _follow_path(f"{at.removesuffix('.')}[{index}].", entry, path)
     elif path and part is not None:
-        yield from _reached(f"{at}{path[0]}.", getattr(part, path[0]), path[1:])
+        yield from _follow_path(f"{at}{path[0]}.", getattr(part, path[0]), path[1:])
     elif part is not None:
         yield at, part

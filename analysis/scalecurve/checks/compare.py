@@ -157,8 +157,8 @@ def compare(
     """
     _refuse_copies(history)
     before, after = (believable(bundle, include_unproved) for bundle in distinct_labels([before, after]))
-    first, second = _measured(before), _measured(after)
-    earlier = [_measured(bundle) for bundle in history]
+    first, second = _index_points(before), _index_points(after)
+    earlier = [_index_points(bundle) for bundle in history]
     shared = [key for key in first if key in second]
     given = stated(session_sd)
     same = _same_machines(before, after)
@@ -242,7 +242,7 @@ def _same_machines(before: Bundle, after: Bundle) -> bool:
     return hosts[0] == hosts[1] and (devices[0] == devices[1] == set() or bool(devices[0] & devices[1]))
 
 
-def _measured(bundle: Bundle) -> dict[tuple[str, int, str], MeasuredPoint]:
+def _index_points(bundle: Bundle) -> dict[tuple[str, int, str], MeasuredPoint]:
     return {
         (series.name, p.point.workers, p.point.layout): p
         for series in measure(bundle)

@@ -123,18 +123,18 @@ def diagnose(bundles: Sequence[Bundle]) -> Diagnosis:
 def diagnose_from(bundles: Sequence[Bundle], summaries: StepSummaries) -> Diagnosis:
     """The same, from existing summaries."""
     every = [(bundle.label, series.name, p) for bundle in bundles for series in measure(bundle) for p in series.points]
-    findings = [finding for place in every for finding in _of_point(*place, summaries)]
+    findings = [finding for place in every for finding in _point_findings(*place, summaries)]
     findings.sort(key=lambda f: (-_weight(f.severity), f.bundle, f.series, f.workers, f.kind))
-    return Diagnosis(tuple(findings), len(summaries.of), summaries.rows, summaries.problems, _excluded(bundles))
+    return Diagnosis(tuple(findings), len(summaries.of), summaries.rows, summaries.problems, _count_exclusions(bundles))
 
 
-def _excluded(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
+def _count_exclusions(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
     records = [trial.record for bundle in bundles for trial in bundle.trials if trial.record and not trial.good]
     ends = Counter(f"{record.phase.value}: {record.reason or 'no reason stated'}" for record in records)
     return tuple(sorted(ends.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _of_point(bundle: str, series: str, point: MeasuredPoint, summaries: StepSummaries) -> Iterator[Anomaly]:
+def _point_findings(bundle: str, series: str, point: MeasuredPoint, summaries: StepSummaries) -> Iterator[Anomaly]:
     """Findings of one point; the same finding in several trials is reported once, with the worst as evidence."""
     noticed: dict[str, list[_Noticed]] = {}
     trials = [trial for trial in point.trials if trial.good]

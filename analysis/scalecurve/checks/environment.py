@@ -74,7 +74,7 @@ def check_table(bundles: Sequence[Bundle]) -> Table:
 
 def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
     yield "engine", record.engine
-    yield from _imported(record) if record.imported else _workload(record)
+    yield from _source_statements(record) if record.imported else _workload(record)
     if record.strategy:
         yield "strategy", record.strategy
     if record.backend:
@@ -111,7 +111,7 @@ def _workload(record: TrialRecord) -> Iterator[tuple[str, str]]:
             yield "data", workload.data.source.value
 
 
-def _imported(record: TrialRecord) -> Iterator[tuple[str, str]]:
+def _source_statements(record: TrialRecord) -> Iterator[tuple[str, str]]:
     """What the source of an imported trial states."""
     workload = record.trial.workload
     yield "origin", NOT_CHECKED

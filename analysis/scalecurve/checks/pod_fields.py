@@ -22,7 +22,7 @@ _UNREAD = Violation(
 def with_pod_fields(validated: Validated, text: str, file: str, overlays: Sequence[Document] = ()) -> Validated:
     """Add what is wrong with names in the templates of a text's documents; a warning where it cannot be known."""
     documents = [lay_over(document, overlays)[0] for document in read_documents(text, file)[0]]
-    pods = [(document, pod) for document in documents if (pod := _at(document.value, _POD))]
+    pods = [(document, pod) for document in documents if (pod := _follow_path(document.value, _POD))]
     if not pods:
         return validated
     try:
@@ -43,7 +43,7 @@ def with_pod_fields(validated: Validated, text: str, file: str, overlays: Sequen
     return replace(validated, experiments=(), problems=tuple(problems))
 
 
-def _at(value: Any, path: Path) -> Any:
+def _follow_path(value: Any, path: Path) -> Any:
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
     return value

@@ -114,7 +114,7 @@ def validate(
     checked = wrong or tuple(
         _check(Path(file), [overlay for overlay in laid if isinstance(overlay, Document)]) for file in files
     )
-    return tuple(_fitting(each, device_gb) for each in checked)
+    return tuple(_add_memory_problems(each, device_gb) for each in checked)
 
 
 def well_formed(
@@ -151,7 +151,7 @@ def problem_table(checked: Iterable[Checked]) -> Table:
     return Table("problems", "Problems", columns, tuple(rows))
 
 
-def _fitting(checked: Checked, device_gb: float | None) -> Checked:
+def _add_memory_problems(checked: Checked, device_gb: float | None) -> Checked:
     problems = [
         replace(problem, file=checked.file)
         for experiment in checked.experiments
@@ -172,13 +172,15 @@ def _check(file: Path, overlays: Sequence[Document]) -> Checked:
         return Checked(str(file), text, validated.experiments, validated.problems, validated.warnings)
     merged = f"{file} with {' and '.join(overlay.file for overlay in overlays)} laid over it"
     # A bundle keeps this text, and goes where its maker's folders are nobody's business.
-    header = f"{_within(file)} with {' and '.join(_within(overlay.file) for overlay in overlays)} laid over it"
+    header = (
+        f"{_shorten_path(file)} with {' and '.join(_shorten_path(overlay.file) for overlay in overlays)} laid over it"
+    )
     text = f"# {printable(header)}\n{write_documents(validated.values)}"
     # Together the files may be more than one may be.
     return Checked(str(file), text, validated.experiments, tuple(read_documents(text, merged)[1]), validated.warnings)
 
 
-def _within(file: Path | str) -> str:
+def _shorten_path(file: Path | str) -> str:
     """Return a path as it was given, or of an absolute one the file and its folder."""
     path = Path(file)
     return str(Path(*path.parts[1:][-2:])) if path.is_absolute() else str(path)

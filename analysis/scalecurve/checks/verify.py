@@ -96,10 +96,10 @@ def signed_by(digest: str | None, signature: Path, allowed_signers: Path) -> Cla
     known = _run([program, "-Y", "find-principals", *files])
     signer = known.stdout.splitlines()[0].strip() if known.returncode == 0 and known.stdout.strip() else ""
     if not signer:
-        return Claim("signature", False, f"of nobody in {allowed_signers}: {_said(known)}")
+        return Claim("signature", False, f"of nobody in {allowed_signers}: {_last_line(known)}")
     checked = _run([program, "-Y", "verify", "-I", signer, "-n", NAMESPACE, *files], f"{digest}\n")
     if checked.returncode != 0:
-        return Claim("signature", False, f"{signer} has not signed this ledger: {_said(checked)}")
+        return Claim("signature", False, f"{signer} has not signed this ledger: {_last_line(checked)}")
     return Claim("signature", True, printable(f"{signer} has signed this ledger"))
 
 
@@ -112,6 +112,6 @@ def _run(command: list[str], text: str = "") -> subprocess.CompletedProcess[str]
         return subprocess.CompletedProcess(command, 1, "", f"no answer within {_TIMEOUT_S} s")
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
     lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
     return printable(lines[-1][:200]) if lines else f"ssh-keygen ended with {done.returncode}"

@@ -38,7 +38,7 @@ def command(context: click.Context, into: Path, live: bool, browser: bool) -> No
     if live:
         context.invoke(quickstart, into=into, resume=False, time_limit=180.0, quiet=False)
         return
-    bundle, page = _written(into / "demo")
+    bundle, page = _write_demo(into / "demo")
     _show_table(bundle)
     click.echo(f"\nbundle: {printable(str(bundle))}  (try: scalecurve explain {printable(str(bundle))})")
     click.echo(f"report: {printable(str(page))}")
@@ -46,7 +46,7 @@ def command(context: click.Context, into: Path, live: bool, browser: bool) -> No
         webbrowser.open(page.resolve().as_uri())
 
 
-def _written(folder: Path) -> tuple[Path, Path]:
+def _write_demo(folder: Path) -> tuple[Path, Path]:
     """The shipped bundle in a folder of the user's, and the page of its report."""
     from scalecurve.bundle.open import open_bundle
     from scalecurve.hardware.prices import find_price

@@ -121,7 +121,7 @@ def _override(
     if prices is not None:
         if per_worker_hour is not None or currency is not None:
             fail("--prices already sets price and currency; drop --per-worker-hour and --currency", EXIT_INPUT)
-        return _of_file(prices, dataset_samples, epochs)
+        return _find_override(prices, dataset_samples, epochs)
     if per_worker_hour is None:
         if {dataset_samples, epochs, currency} != {None}:
             needs = "--dataset-samples, --epochs and --currency require a price: --prices or --per-worker-hour"
@@ -142,7 +142,7 @@ def _override(
         fail(f"--{option}: got {first['input']!r}; expected {plain(first['msg'])}", EXIT_INPUT)
 
 
-def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) -> PriceOverride:
+def _find_override(reference: str, dataset_samples: int | None, epochs: int | None) -> PriceOverride:
     from scalecurve.hardware.entries import EntryError
     from scalecurve.hardware.prices import find_price, price_table, prices
 

@@ -84,8 +84,8 @@ def command(
     from scalecurve.curves.missing import missing_curves
 
     predict_for = _target(device, link, network)
-    curves = _published(published)
-    folders = _pulled(arguments, address, into)
+    curves = _read_published(published)
+    folders = _pull_bundles(arguments, address, into)
     first = folders[0]  # the report goes into its folder, or beside its packed file
     target = out or (first.with_name(f"{first.stem}-report") if first.is_file() else first / "report")
     bundles = price.priced(open_all(folders, labels))
@@ -98,7 +98,7 @@ def command(
         say(f"warning: {missing}", err=True)
 
 
-def _pulled(arguments: Sequence[Path], address: ClusterAddress, into: Path | None) -> list[Path]:
+def _pull_bundles(arguments: Sequence[Path], address: ClusterAddress, into: Path | None) -> list[Path]:
     from scalecurve.cluster.experiments import split
 
     _, names = split(arguments)
@@ -128,7 +128,7 @@ def _target(device: str | None, link: str | None, network: str | None) -> Predic
     return PredictionTarget(device, link or "", network or "")
 
 
-def _published(files: Sequence[Path]) -> list[StatedCurve]:
+def _read_published(files: Sequence[Path]) -> list[StatedCurve]:
     from scalecurve.curves.stated import read_stated
     from scalecurve_api.registry import RegistryError
 

@@ -244,11 +244,11 @@ def why_nothing_is_valid(result: RunResult, measure: Measure, budget_s: float, w
     late = f"; --budget ended the run after {result.status.message}" if result.out_of_time else ""
     rest = len(result.status.phases) - len(result.records)
     skipped = f"; not started after that: {count(rest, 'trial')}" if result.futile and rest else ""
-    skipped += _untried(result, workers) if skipped else ""
+    skipped += _suggest_workers(result, workers) if skipped else ""
     return f"no trial is valid; {ended}: {why}{hint}{late}{skipped}; logs: {logs}"
 
 
-def _untried(result: RunResult, workers: Sequence[int]) -> str:
+def _suggest_workers(result: RunResult, workers: Sequence[int]) -> str:
     """The option with the worker counts beyond those that were tried: a script may need more than one."""
     most = max(record.trial.point.workers for record in result.records.values())
     left = [str(each) for each in workers if each > most]

@@ -77,7 +77,7 @@ class ScriptOptions(NamedTuple):
 def or_script(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of a run without a file; such a run never reaches the verb's own function."""
 
-    def wrapped(*arguments: Any, **options: Any) -> None:
+    def run_either(*arguments: Any, **options: Any) -> None:
         words = click.get_current_context().meta.get(WORDS, ())
         script = ScriptOptions(words, *(options.pop(name) for name in _OPTIONS))
         file = options["file"]
@@ -94,9 +94,9 @@ def or_script(command: Callable[..., None]) -> Callable[..., None]:
         command(*arguments, **options)
 
     for option in _CLICK_OPTIONS:
-        wrapped = option(wrapped)
-    wrapped.__doc__ = command.__doc__
-    return wrapped
+        run_either = option(run_either)
+    run_either.__doc__ = command.__doc__
+    return run_either
 
 
 _VALID = (TrialPhase.succeeded, TrialPhase.full)
@@ -141,7 +141,7 @@ def run_script(script: ScriptOptions, options: Mapping[str, Any]) -> NoReturn:
         wait=not options["no_wait"],
         metrics_port=options["metrics_port"],
     )
-    (result,) = run_jobs([job.request], options["quiet"], job.budget_s, _in_typed_words, True, **how)
+    (result,) = run_jobs([job.request], options["quiet"], job.budget_s, _replace_field, True, **how)
     valid = any(record.phase in _VALID for record in result.records.values())
     if valid or output != "table":
         show_result(result, output)
@@ -196,7 +196,10 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
     text = experiment_text(command, workers, modes, measure, batch)
     validated = validate_text(text, "command")
     if validated.problems:
-        fail("; ".join(f"{_typed(problem.field)}: {problem.message}" for problem in validated.problems), EXIT_INPUT)
+        fail(
+            "; ".join(f"{_spell_option(problem.field)}: {problem.message}" for problem in validated.problems),
+            EXIT_INPUT,
+        )
     (experiment,) = validated.experiments
     if script.yaml is not None:
         _write(script.yaml, text)
@@ -207,7 +210,7 @@ def script_job(script: ScriptOptions, bundle: Path | None, resume: bool) -> Scri
         f"{counted(trials, 'trial')}; "
         f"{about_batch}; ends after {budget:g} s at the latest (--budget)",
         *([f"dropped, since the ranks are started here: {', '.join(command.dropped)}"] if command.dropped else []),
-        *_misplaced(command),
+        *_note_misplaced(command),
     ]
     folder = bundle or _folder(command.name, resume)
     return ScriptJob(RunRequest(experiment, text, folder), tuple(map(printable, lines)), budget)
@@ -230,7 +233,7 @@ def _check_shares(batch: int, workers: Sequence[int], modes: Sequence[Mode], par
         )
 
 
-def _misplaced(command: ScriptCommand) -> Iterator[str]:
+def _note_misplaced(command: ScriptCommand) -> Iterator[str]:
     """A note where the script gets an option of ours, which may be one of its own."""
     if command.misplaced:
         yield (
@@ -247,17 +250,17 @@ def _resume(script: ScriptOptions, bundle: Path, budget_s: float | None = None) 
     )
 
 
-def _typed(field: str) -> str:
+def _spell_option(field: str) -> str:
     """What the user typed that filled a field of the experiment; the field itself where nothing did."""
     option = next((option for start, option in _OPTION_OF.items() if field.startswith(start)), field)
     name = field.removeprefix("spec.workload.env.")
     return f"{option}, {name}" if name != field else option
 
 
-def _in_typed_words(message: str) -> str:
+def _replace_field(message: str) -> str:
     """An error of the engine, ``spec.scaling.workers: …``, with the option in place of the field."""
     field, colon, rest = message.partition(": ")
-    return f"{_typed(field)}{colon}{rest}" if field in _OPTION_OF else message
+    return f"{_spell_option(field)}{colon}{rest}" if field in _OPTION_OF else message
 
 
 def _check_program(command: ScriptCommand) -> None:

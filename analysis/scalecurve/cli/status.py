@@ -33,7 +33,7 @@ def command(arguments: tuple[Path, ...], address: ClusterAddress, output: str) -
     from scalecurve.curves.progress import status
 
     folders, names = split(arguments)
-    watched, states = _in_cluster(names, address)
+    watched, states = _find_in_cluster(names, address)
     states = [*(status(bundle) for bundle in (open_all(folders) if folders else ())), *states]
     in_cluster = zip(watched, states[len(folders) :], strict=True)
     headlines = [state.headline for state in states[: len(folders)]]
@@ -41,14 +41,14 @@ def command(arguments: tuple[Path, ...], address: ClusterAddress, output: str) -
     if output == "table":
         click.echo("\n".join(headlines))
     extra: dict[str, Any] = {"headlines": headlines, "finished": all(state.finished for state in states)}
-    points = _merged([state.bundle for state in states], [state.table() for state in states])
+    points = _merge_tables([state.bundle for state in states], [state.table() for state in states])
     points = points if len(states) == 1 else replace(points, title="Points")
     # In text, the headlines have them.
     warnings = [line for state in states for line in state.warnings] if output in ("json", "csv") else []
     show([points, *_tables(watched, extra)], output, extra, warnings)
 
 
-def _in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Watched], list[ExperimentProgress]]:
+def _find_in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Watched], list[ExperimentProgress]]:
     if not names:
         return [], []
     from scalecurve.cluster.experiments import begun, find
@@ -72,11 +72,13 @@ def _tables(watched: Sequence[Watched], extra: dict[str, Any]) -> list[Table]:
     extra["experiments"] = [plain(experiment) for experiment in watched]
     extra["finished"] = extra["finished"] and all(experiment.ended for experiment in watched)
     names = [experiment.name for experiment in watched]
-    tables = [_merged(names, [table_of(each) for each in watched]) for table_of in (current_table, condition_table)]
+    tables = [
+        _merge_tables(names, [table_of(each) for each in watched]) for table_of in (current_table, condition_table)
+    ]
     return [table for table in tables if table.rows]
 
 
-def _merged(names: Sequence[str], tables: list[Table]) -> Table:
+def _merge_tables(names: Sequence[str], tables: list[Table]) -> Table:
     from scalecurve.render.table import Column
 
     if len(tables) == 1:

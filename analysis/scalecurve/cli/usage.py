@@ -65,7 +65,7 @@ def usage_line(error: click.UsageError) -> str:
 
 def _message(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
-        near = _near(error)
+        near = _nearest_option(error)
         return f"no such option {error.option_name}" + (f"; did you mean {near}" if near else "")
     if isinstance(error, click.MissingParameter) and error.param is not None and error.ctx is not None:
         return f"expected {_name(error.param, error.ctx)}, which is missing"
@@ -77,7 +77,7 @@ def _message(error: click.UsageError) -> str:
     return message
 
 
-def _near(error: click.NoSuchOption) -> str | None:
+def _nearest_option(error: click.NoSuchOption) -> str | None:
     """The verb's option that was probably meant: a misspelling, or one that begins in the same way."""
     params = error.ctx.command.params if error.ctx else []
     options = [name for param in params for name in param.opts if name.startswith("--")]

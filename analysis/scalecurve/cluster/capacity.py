@@ -49,7 +49,7 @@ def usable_nodes(
             _add(taken[on], requests(pod["spec"]))
     usable = []
     for node in nodes:
-        if not _allowed(node, spec):
+        if not _is_usable(node, spec):
             continue
         offers = _amounts((node.get("status") or {}).get("allocatable"))
         name = node["metadata"]["name"]
@@ -62,9 +62,9 @@ def requests(pod: Mapping[str, Any]) -> dict[str, Decimal]:
     """A pod's effective requests: the sum over its containers, or an init container if that is larger."""
     total: dict[str, Decimal] = {}
     for container in pod.get("containers") or []:
-        _add(total, _asked(container))
+        _add(total, _container_requests(container))
     for container in pod.get("initContainers") or []:
-        for what, amount in _asked(container).items():
+        for what, amount in _container_requests(container).items():
             total[what] = max(total.get(what, Decimal(0)), amount)
     return {**total, "pods": Decimal(1)}
 
@@ -103,7 +103,7 @@ def over_quota(spec: ExperimentSpec, quotas: Iterable[Mapping[str, Any]]) -> tup
     now: list[str] = []
     if (point := largest(spec)) is None:
         return never, now
-    needs = _of_a_quota(spec, point)
+    needs = _quota_needs(spec, point)
     for quota in quotas:
         status = quota.get("status") or {}
         hard, used = _amounts(status.get("hard") or quota.get("spec", {}).get("hard")), _amounts(status.get("used"))
@@ -124,7 +124,7 @@ def over_quota(spec: ExperimentSpec, quotas: Iterable[Mapping[str, Any]]) -> tup
     return never, now
 
 
-def _of_a_quota(spec: ExperimentSpec, point: Point) -> dict[str, Decimal]:
+def _quota_needs(spec: ExperimentSpec, point: Point) -> dict[str, Decimal]:
     """What a quota counts of one point: requests equal limits."""
     needs: dict[str, Decimal] = {}
     for what, limit in spec.resources.limits.items():
@@ -139,7 +139,7 @@ def _of_a_quota(spec: ExperimentSpec, point: Point) -> dict[str, Decimal]:
     return needs
 
 
-def _allowed(node: Mapping[str, Any], spec: ExperimentSpec | None) -> bool:
+def _is_usable(node: Mapping[str, Any], spec: ExperimentSpec | None) -> bool:
     ready = any(
         each.get("type") == "Ready" and each.get("status") == "True"
         for each in (node.get("status") or {}).get("conditions") or []
@@ -150,7 +150,7 @@ def _allowed(node: Mapping[str, Any], spec: ExperimentSpec | None) -> bool:
     has = node["metadata"].get("labels") or {}
     if any(has.get(label) != wanted for label, wanted in selector.items()):
         return False
-    if spec and not _selected(node, spec.pod.template):
+    if spec and not _has_required_affinity(node, spec.pod.template):
         return False
     tolerations = spec.pod.tolerations if spec else []
     taints = (node.get("spec") or {}).get("taints") or []
@@ -158,7 +158,7 @@ def _allowed(node: Mapping[str, Any], spec: ExperimentSpec | None) -> bool:
     return all(any(_tolerates(each, taint) for each in tolerations) for taint in repelling)
 
 
-def _selected(node: Mapping[str, Any], template: Mapping[str, Any]) -> bool:
+def _has_required_affinity(node: Mapping[str, Any], template: Mapping[str, Any]) -> bool:
     """Whether the required node affinity of a pod template allows the node: one of its terms, all parts of it."""
     affinity = ((template.get("spec") or {}).get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
@@ -202,7 +202,7 @@ def _covers(offered: Amounts, needs: Amounts) -> bool:
     return all(offered.get(what, Decimal(0)) >= amount for what, amount in needs.items())
 
 
-def _asked(container: Mapping[str, Any]) -> dict[str, Decimal]:
+def _container_requests(container: Mapping[str, Any]) -> dict[str, Decimal]:
     resources = container.get("resources") or {}
     return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 

@@ -66,7 +66,7 @@ Check = Callable[[DoctorContext], Iterator[ClusterCheck]]
 def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None) -> list[ClusterCheck]:
     """Run every check; raises ClusterError when the cluster does not answer at all."""
     checks = list(_server(DoctorContext(cluster)))
-    context = _with_runner(cluster, experiment) if experiment is not None else DoctorContext(cluster)
+    context = _choose_runner(cluster, experiment) if experiment is not None else DoctorContext(cluster)
     for what, check in CHECKS.loadable().items():
         try:
             checks += check(context)
@@ -83,7 +83,7 @@ def table(cluster: BlockingCluster, findings: list[ClusterCheck]) -> Table:
     return Table("cluster", f"Namespace {cluster.namespace} of {cluster.name}", columns, rows)
 
 
-def _with_runner(cluster: BlockingCluster, experiment: ScalingExperiment) -> DoctorContext:
+def _choose_runner(cluster: BlockingCluster, experiment: ScalingExperiment) -> DoctorContext:
     """The experiment with the runner that an operator would choose here."""
     options = choices(make_plan(experiment))
     installed = [option.runner for option in options if experiment.spec.runner or _served(cluster, option.runner)]

@@ -35,7 +35,7 @@ def fetch(cluster: BlockingCluster, trial: BegunTrial) -> tuple[Outcome, Envelop
         raise RecordError(f"the trial's status.record is damaged: {_brief(error)}") from error
     if kept is None:
         raise RecordError("the trial's status names no record")
-    where, text, payload = _from_object_store(kept.object) if kept.object else _from_config_maps(cluster, kept)
+    where, text, payload = _read_object(kept.object) if kept.object else _read_config_maps(cluster, kept)
     try:
         outcome = Outcome.model_validate_json(text)
     except ValidationError as error:
@@ -44,10 +44,10 @@ def fetch(cluster: BlockingCluster, trial: BegunTrial) -> tuple[Outcome, Envelop
         raise RecordError(f"{where} is from attempt {outcome.attempt}, but the trial's last is {attempt}")
     if outcome.unreadable is not None:
         return outcome, None  # what the operator could not open is not opened here
-    return outcome, _unsealed(trial, attempt, payload, kept)
+    return outcome, _open_envelope(trial, attempt, payload, kept)
 
 
-def _from_config_maps(cluster: BlockingCluster, kept: KeptRecord) -> tuple[str, str, bytes]:
+def _read_config_maps(cluster: BlockingCluster, kept: KeptRecord) -> tuple[str, str, bytes]:
     """The first ConfigMap's name, the outcome in it, and the payload in all of them."""
     if not kept.config_maps:
         raise RecordError("the trial's status.record names no ConfigMap")
@@ -65,7 +65,7 @@ def _from_config_maps(cluster: BlockingCluster, kept: KeptRecord) -> tuple[str, 
     return f"ConfigMap {kept.config_maps[0]}", text, b"".join(parts)
 
 
-def _from_object_store(name: str) -> tuple[str, str, bytes]:
+def _read_object(name: str) -> tuple[str, str, bytes]:
     try:
         text, _, payload = object_store.read(name).partition(b"\n")
     except object_store.ObjectStoreError as error:
@@ -73,7 +73,7 @@ def _from_object_store(name: str) -> tuple[str, str, bytes]:
     return f"object {name}", text.decode(errors="replace"), payload
 
 
-def _unsealed(trial: BegunTrial, attempt: int, payload: bytes, kept: KeptRecord | None) -> Envelope | None:
+def _open_envelope(trial: BegunTrial, attempt: int, payload: bytes, kept: KeptRecord | None) -> Envelope | None:
     """The checked envelope; None where the ranks left nothing."""
     if not payload and (kept is None or not kept.bytes):
         return None

@@ -27,12 +27,12 @@ class DetectedPlatform:
 
 def detected(nodes: Sequence[Mapping[str, Any]], groups: Collection[str]) -> list[DetectedPlatform]:
     """Every platform of the nodes; ``groups`` are the API groups that the cluster serves."""
-    return [*_of_nodes(nodes), *_of_groups(groups)]
+    return [*_node_platforms(nodes), *_group_platforms(groups)]
 
 
 def fabric(nodes: Sequence[Mapping[str, Any]]) -> str | None:
     """That there is none beyond Ethernet; None where one was detected, or where there are no nodes."""
-    known = any(platform.name != "nvl72" for platform in _of_nodes(nodes))
+    known = any(platform.name != "nvl72" for platform in _node_platforms(nodes))
     return None if known or not nodes else _NO_FABRIC
 
 
@@ -42,7 +42,7 @@ def uses(spec: ExperimentSpec, platform: DetectedPlatform) -> bool:
     return any(mark in text for mark in platform.marks)
 
 
-def _of_nodes(nodes: Sequence[Mapping[str, Any]]) -> Iterator[DetectedPlatform]:
+def _node_platforms(nodes: Sequence[Mapping[str, Any]]) -> Iterator[DetectedPlatform]:
     rdma: dict[str, int] = {}
     for node in nodes:
         for name, amount in _allocatable(node).items():
@@ -65,7 +65,7 @@ def _of_nodes(nodes: Sequence[Mapping[str, Any]]) -> Iterator[DetectedPlatform]:
         )
 
 
-def _of_groups(groups: Collection[str]) -> Iterator[DetectedPlatform]:
+def _group_platforms(groups: Collection[str]) -> Iterator[DetectedPlatform]:
     if "security.openshift.io" in groups:
         yield DetectedPlatform("openshift", "OpenShift: the API group security.openshift.io", ('"platformUser":true',))
 

@@ -138,7 +138,7 @@ class GroupRuns:
             raise NotProbed("spec.scaling.batch.ladder: a probe runs one point; set batch.perWorker in its place")
         self.cluster.request("POST", EXPERIMENTS.path(self.cluster.namespace), tree)
         try:
-            status = self._ended(name)
+            status = self._await_end(name)
             trials = list(begun(self.cluster, name))
             rates = tuple(rate for trial in trials if (rate := _rate(trial.status)) is not None)
             bad = [trial.status for trial in trials if trial.status.get("phase") in ("Failed", "Invalid")]
@@ -150,7 +150,7 @@ class GroupRuns:
         self.say(f"run {self.count}: {', '.join(nodes)}: {shown}")
         return result
 
-    def _ended(self, name: str) -> Object:
+    def _await_end(self, name: str) -> Object:
         said = ""
         while True:
             document = self.cluster.get(EXPERIMENTS, name)

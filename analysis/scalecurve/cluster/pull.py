@@ -99,7 +99,7 @@ def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Pro
     there = with_safe_names(begun(cluster, watched.name))
     root = Within(bundle)
     _refuse_links(root, there)
-    with _locked(root) as work:
+    with _lock_folder(root) as work:
         _write_experiment(root, watched)
         trials = root / TRIALS_FOLDER
         trials.make()
@@ -269,7 +269,7 @@ def _write_experiment(root: Within, watched: Watched) -> None:
 
 
 @contextmanager
-def _locked(root: Within) -> Iterator[Within]:
+def _lock_folder(root: Within) -> Iterator[Within]:
     """An empty folder to build in; the lock is the one that an engine takes, and goes with this process."""
     (root / ".work").make()
     lock = (root / ".work" / "lock").descriptor(os.O_RDWR | os.O_CREAT)

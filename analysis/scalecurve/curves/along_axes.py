@@ -43,7 +43,7 @@ def along_axes(series: Sequence[MeasuredSeries], level: float = 0.95) -> tuple[V
         ]
         placed = [(_place(one, point), point) for one, point in points]
         for axis in dict.fromkeys(name for place, _ in placed for name in place):
-            results += _along(bundle, axis, placed, level)
+            results += _compare_values(bundle, axis, placed, level)
     return tuple(results)
 
 
@@ -102,7 +102,7 @@ def _place(series: MeasuredSeries, point: MeasuredPoint) -> dict[str, AxisValue]
     return {MODE: series.mode.value, LAYOUT: point.point.layout, **point.point.axes}
 
 
-def _along(
+def _compare_values(
     bundle: str, axis: str, placed: Sequence[tuple[Mapping[str, AxisValue], MeasuredPoint]], level: float
 ) -> Iterator[ValueResult]:
     if axis == MODE:

@@ -93,7 +93,7 @@ def _summary(rank: RankTrace) -> StepTrace:
 
 
 def _read(file: Path) -> RankTrace:
-    tree = _parsed(file)
+    tree = _parse_json(file)
     listed = tree.get("traceEvents") if isinstance(tree, dict) else None
     if not isinstance(listed, list):
         raise TraceError(f"{file}: no trace of torch.profiler: no list traceEvents")
@@ -116,7 +116,7 @@ def _read(file: Path) -> RankTrace:
     return RankTrace(file, events, len(steps), _whole(about.get("rank")), _whole(about.get("world_size")))
 
 
-def _parsed(file: Path) -> Any:
+def _parse_json(file: Path) -> Any:
     try:
         data = _content(file)
         return json.loads(data)

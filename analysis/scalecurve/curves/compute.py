@@ -158,7 +158,7 @@ def _point_result(
         exposed_s=split.exposed_s,
         exposed_share=split.exposed_share,
         split_refused=split.refused,
-        computing=_computing(measured, base, baseline, level, computing),
+        computing=_efficiency_of_computing(measured, base, baseline, level, computing),
         plain_throughput=throughput(measured.plain, level) if measured.plain else None,
         busy=_busy(measured),
         mfu=utilization.mfu,
@@ -201,7 +201,7 @@ def _split(measured: MeasuredPoint, level: float) -> _Split:
     return _Split(alone, exposed, share)
 
 
-def _computing(
+def _efficiency_of_computing(
     measured: MeasuredPoint, base: MeasuredPoint | None, baseline: int, level: float, noise: Spread | None
 ) -> Estimate | None:
     if base is None or base is measured or not measured.computing or not base.computing:

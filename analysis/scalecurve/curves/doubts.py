@@ -86,7 +86,7 @@ def doubtful_lines(points: Sequence[Named]) -> tuple[str, ...]:
     measured = [(name, p) for name, p in points if p.measured]
     several = len({name for name, _ in measured}) > 1
 
-    def at(shown: Sequence[Named]) -> str:
+    def spell_places(shown: Sequence[Named]) -> str:
         counts: dict[str, list[int]] = {}
         for name, p in shown:
             counts.setdefault(name, []).append(p.workers)
@@ -95,7 +95,7 @@ def doubtful_lines(points: Sequence[Named]) -> tuple[str, ...]:
             f"in {name} at {place}" if several else f"at {place}" for name, place in zip(counts, places, strict=True)
         )
 
-    def of(label: str, shown: Sequence[Named], why: str) -> str:
+    def spell_line(label: str, shown: Sequence[Named], why: str) -> str:
         return f"{label}: {len(shown)} of {count(len(measured), 'point')}: {why}"
 
     lines = []
@@ -103,25 +103,29 @@ def doubtful_lines(points: Sequence[Named]) -> tuple[str, ...]:
         places: dict[str, list[str]] = {}
         for reason, why in _UNSEEN.items():
             if them := [(name, p) for name, p in unseen if reason in p.doubts]:
-                places.setdefault(at(them), []).append(why)
+                places.setdefault(spell_places(them), []).append(why)
         whys = (f"{', '.join(whys)} {place}" for place, whys in places.items())
-        lines.append(of("unproved", unseen, "; ".join(whys)))
+        lines.append(spell_line("unproved", unseen, "; ".join(whys)))
     if told := [(name, p) for name, p in measured if InvalidReason.reported in p.doubts]:
-        lines.append(of("reported", told, f"times are those that the program printed, unchecked, {at(told)}"))
+        lines.append(
+            spell_line("reported", told, f"times are those that the program printed, unchecked, {spell_places(told)}")
+        )
     if different := [(name, p) for name, p in measured if p.other_work]:
-        whys = (f"{', '.join(p.other_work)}, {at([(name, p)])}" for name, p in different)
-        lines.append(of("other work than the baseline", different, few(whys)))
+        whys = (f"{', '.join(p.other_work)}, {spell_places([(name, p)])}" for name, p in different)
+        lines.append(spell_line("other work than the baseline", different, few(whys)))
     if meant := [(name, p) for name, p in measured if p.declared_work]:
-        whys = (f"{', '.join(p.declared_work)}, {at([(name, p)])}" for name, p in meant)
-        lines.append(of("work varies as declared (workload.workVaries)", meant, few(whys)))
+        whys = (f"{', '.join(p.declared_work)}, {spell_places([(name, p)])}" for name, p in meant)
+        lines.append(spell_line("work varies as declared (workload.workVaries)", meant, few(whys)))
     if beyond := [(name, p) for name, p in measured if InvalidReason.impossible_efficiency in p.doubts]:
-        values = [(formatting.interval(p.efficiency, True), at([(name, p)])) for name, p in beyond if p.efficiency]
+        values = [
+            (formatting.interval(p.efficiency, True), spell_places([(name, p)])) for name, p in beyond if p.efficiency
+        ]
         why = f"efficiency {few(' '.join(value) for value in values)}; its samples, a clock or the baseline is wrong"
-        lines.append(of("impossible", beyond, why))
+        lines.append(spell_line("impossible", beyond, why))
     if other := [(name, p) for name, p in measured if p.off_plan]:
-        batches = ((p.effective_batch or 0, p.point.global_batch, at([(name, p)])) for name, p in other)
+        batches = ((p.effective_batch or 0, p.point.global_batch, spell_places([(name, p)])) for name, p in other)
         used = few(
             f"{formatting.number(batch)} instead of {planned} a step {where}" for batch, planned, where in batches
         )
-        lines.append(of("samples differ from the plan", other, used))
+        lines.append(spell_line("samples differ from the plan", other, used))
     return tuple(lines)

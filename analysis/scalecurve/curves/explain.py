@@ -192,12 +192,12 @@ def experiment_that_tests(explanation: Explanation, experiment: ScalingExperimen
     terms = sorted((bar.largest for _, bar in explanation.bars if bar.largest), key=lambda term: -term.share)
     for term in terms:
         for path, values in TESTS.get(term.kind, {}).items():
-            if path not in experiment.spec.matrix and (test := _with_axis(experiment, path, values)):
+            if path not in experiment.spec.matrix and (test := _add_axis(experiment, path, values)):
                 return test
     return None
 
 
-def _with_axis(experiment: ScalingExperiment, path: str, values: Sequence[AxisValue]) -> ScalingExperiment | None:
+def _add_axis(experiment: ScalingExperiment, path: str, values: Sequence[AxisValue]) -> ScalingExperiment | None:
     tree = experiment.wire()
     tree["metadata"]["name"] = f"{tree['metadata']['name'][:58]}-test"
     tree["spec"].setdefault("matrix", {})[path] = list(values)

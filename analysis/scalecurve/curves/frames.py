@@ -134,9 +134,9 @@ class Frames:
         import pandas as pd
 
         recorded = [trial for trial in self.bundle.trials if trial.good and _has_steps(trial)]
-        frames = [_with_kind(every_column(trial).to_pandas(), trial) for trial in recorded]
+        frames = [_add_window_kind(every_column(trial).to_pandas(), trial) for trial in recorded]
         steps = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-        return _typed(STEPS, steps)
+        return _set_column_types(STEPS, steps)
 
 
 def frame(bundle: Bundle) -> Frames:
@@ -183,16 +183,16 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
 def _frame(columns: Sequence[FrameColumn], rows: Iterable[tuple[Point, Mapping[str, Any]]]) -> pd.DataFrame:
     import pandas as pd
 
-    described = [{**_described(point), **row} for point, row in rows]
-    return _typed(columns, pd.DataFrame.from_records(described))
+    described = [{**_point_fields(point), **row} for point, row in rows]
+    return _set_column_types(columns, pd.DataFrame.from_records(described))
 
 
-def _described(point: Point) -> dict[str, Any]:
+def _point_fields(point: Point) -> dict[str, Any]:
     fields = point.model_dump(include={column.name for column in _POINT}, mode="json")
     return fields | {f"{AXIS}{axis}": value for axis, value in point.axes.items()}
 
 
-def _typed(columns: Sequence[FrameColumn], frame: pd.DataFrame) -> pd.DataFrame:
+def _set_column_types(columns: Sequence[FrameColumn], frame: pd.DataFrame) -> pd.DataFrame:
     axes = [name for name in frame if str(name).startswith(AXIS)]
     frame = frame.reindex(columns=[*(column.name for column in columns), *axes])
     return frame.astype({column.name: column.dtype for column in columns})
@@ -202,6 +202,6 @@ def _has_steps(trial: Trial) -> bool:
     return trial.record is not None and STEPS_FILE in trial.record.files
 
 
-def _with_kind(steps: pd.DataFrame, trial: Trial) -> pd.DataFrame:
+def _add_window_kind(steps: pd.DataFrame, trial: Trial) -> pd.DataFrame:
     kinds = {window.index: window.kind.value for window in trial.record.windows} if trial.record else {}
     return steps.assign(trial=trial.name, kind=steps["window"].map(kinds))

@@ -19,10 +19,10 @@ _ALONE = " (single repetition: run-to-run variation unknown)"
 
 def headline(series: MeasuredSeries, points: Sequence[PointResult], level: float) -> str:
     """One sentence about the largest measured point, and what is missing beyond it."""
-    return _of_largest(series, points, level) + _beyond(points)
+    return _describe_largest(series, points, level) + _describe_larger_counts(points)
 
 
-def _beyond(points: Sequence[PointResult]) -> str:
+def _describe_larger_counts(points: Sequence[PointResult]) -> str:
     """Larger counts that ended without a valid trial: the curve does not stop there by choice."""
     largest = max((p.workers for p in points if p.measured), default=None)
     if largest is None:
@@ -35,7 +35,7 @@ def _beyond(points: Sequence[PointResult]) -> str:
     )
 
 
-def _of_largest(series: MeasuredSeries, points: Sequence[PointResult], level: float) -> str:
+def _describe_largest(series: MeasuredSeries, points: Sequence[PointResult], level: float) -> str:
     name = series.name
     largest = max((p for p in points if p.measured), key=lambda p: p.workers, default=None)
     if largest is None or largest.throughput is None:
@@ -134,7 +134,7 @@ def _superlinear(name: str, point: PointResult, value: Estimate) -> str:
 
 def idle_baseline(series: MeasuredSeries) -> list[str]:
     """That the baseline's devices, or its cores where it has no GPU, waited more than those of a larger count did."""
-    used = {p.point.workers: shares for p in series.points if (shares := _used(p))}
+    used = {p.point.workers: shares for p in series.points if (shares := _device_utilization(p))}
     base = used.pop(series.baseline, None)
     busier = {workers: shares for workers, shares in used.items() if base and min(shares) > max(base) + IDLE}
     if not base or not busier:
@@ -147,7 +147,7 @@ def idle_baseline(series: MeasuredSeries) -> list[str]:
     ]
 
 
-def _used(measured: MeasuredPoint) -> list[float]:
+def _device_utilization(measured: MeasuredPoint) -> list[float]:
     """The share of the time in which each device was busy, by NVML; of the cores, where no rank has a GPU."""
     samples = [sample for record in measured.timed for sample in record.device_samples if sample is not None]
     gpus = [sample.utilization_mean for sample in samples if sample.utilization_mean is not None]

@@ -97,27 +97,27 @@ def losses_along(series: SeriesResult) -> tuple[StepShares, ...]:
 def _losses(series: SeriesResult, points: Sequence[PointResult], point: PointResult) -> StepShares | None:
     base = next((point for point in points if point.workers == series.baseline), None)
     if point.workers == series.baseline or point.efficiency is None or base is None:
-        return StepShares(series.name, point.workers, None, tuple(_of_a_step(point)), refused=point.split_refused)
+        return StepShares(series.name, point.workers, None, tuple(_split_step(point)), refused=point.split_refused)
     if point.efficiency.value >= 1:
         return None
     sectioned = bool(point.anatomies and base.anatomies)
     pop = parallel_efficiency(point.anatomies, base.anatomies, point.efficiency.value) if sectioned else None
     kept, lost = Term(KEPT, "efficiency", point.efficiency.value, point.efficiency), 1 - point.efficiency.value
-    terms = list((_of_sections if sectioned else _of_windows)(point, point.efficiency, base))
+    terms = list((_split_by_sections if sectioned else _split_by_windows)(point, point.efficiency, base))
     if refused := ("" if sectioned else point.split_refused) or _contradiction(terms, lost):
         terms = [Term(UNKNOWN, "not split", lost)]
-    shares = (kept, *_without_negative(terms))
+    shares = (kept, *_join_negative(terms))
     return StepShares(series.name, point.workers, series.baseline, shares, pop, sectioned, refused)
 
 
-def _of_sections(last: PointResult, efficiency: Estimate, base: PointResult) -> Iterator[Term]:
+def _split_by_sections(last: PointResult, efficiency: Estimate, base: PointResult) -> Iterator[Term]:
     for cause in causes(last.anatomies, base.anatomies, efficiency):
         share = cause.share.value
-        label = _computing(last, base, share) if cause.name == COMPUTE else LABELS[cause.name]
+        label = _spell_computing(last, base, share) if cause.name == COMPUTE else LABELS[cause.name]
         yield Term(cause.name, label, share, cause.share)
 
 
-def _of_windows(last: PointResult, efficiency: Estimate, base: PointResult) -> Iterator[Term]:
+def _split_by_windows(last: PointResult, efficiency: Estimate, base: PointResult) -> Iterator[Term]:
     waits, exposed = _input(last, base), last.exposed_share
     rest = 1 - efficiency.value - waits - (exposed.value if exposed else 0.0)
     if exposed:
@@ -126,7 +126,7 @@ def _of_windows(last: PointResult, efficiency: Estimate, base: PointResult) -> I
         yield Term(INPUT, "more waiting for data", waits)
     if exposed:
         noise = sum(estimate.half_width or 0.0 for estimate in (efficiency, exposed))
-        yield Term(COMPUTE, _computing(last, base, rest), rest, noise=noise)
+        yield Term(COMPUTE, _spell_computing(last, base, rest), rest, noise=noise)
     else:
         yield Term(UNKNOWN, "cause not measured", rest)
 
@@ -142,7 +142,7 @@ def _contradiction(terms: Sequence[Term], lost: float) -> str:
     )
 
 
-def _without_negative(terms: Sequence[Term]) -> tuple[Term, ...]:
+def _join_negative(terms: Sequence[Term]) -> tuple[Term, ...]:
     """The terms, those that are negative within their noise joined to the largest."""
     terms = [replace(term, share=max(0.0, term.share)) if term.share > -_SHOWN else term for term in terms]
     below = [term for term in terms if term.share < 0]
@@ -154,7 +154,7 @@ def _without_negative(terms: Sequence[Term]) -> tuple[Term, ...]:
     return tuple(joined if term is most else term for term in terms if term not in below)
 
 
-def _of_a_step(point: PointResult) -> Iterator[Term]:
+def _split_step(point: PointResult) -> Iterator[Term]:
     """Of one count alone: nothing is lost against another, but a step has its parts."""
     waits = point.loader_s / point.step_s.value if point.loader_s and point.step_s else 0.0
     talks = max(0.0, point.exposed_share.value) if point.exposed_share else 0.0
@@ -175,7 +175,7 @@ def _input(last: PointResult, base: PointResult) -> float:
     return max(0.0, last.loader_s - base.loader_s * ratio) / last.step_s.value
 
 
-def _computing(last: PointResult, base: PointResult, lost: float) -> str:
+def _spell_computing(last: PointResult, base: PointResult, lost: float) -> str:
     word = "slower computing" if lost >= 0 else "faster computing"
     batches = [point.effective_batch / point.workers for point in (base, last) if point.effective_batch]
     if len(batches) == 2 and batches[1] < batches[0] * 0.999:

@@ -87,7 +87,7 @@ def missing_curves(bundles: Sequence[Bundle], result: ScalingResult, paths: bool
     Otherwise they name the folder that a run writes to by default: the same bundle gives the same lines.
     """
     several = len(bundles) > 1
-    every = ((bundle, _of_bundle(bundle, result, paths)) for bundle in bundles)
+    every = ((bundle, _find_missing_curve(bundle, result, paths)) for bundle in bundles)
     return tuple(
         replace(one, why=f"{bundle.label}: {one.why}") if several else one for bundle, one in every if one is not None
     )
@@ -98,7 +98,7 @@ def nothing_valid(bundle: Bundle) -> str:
     return "" if any(trial.good for trial in bundle.trials) else _shares(bundle.trials)
 
 
-def _of_bundle(bundle: Bundle, result: ScalingResult, paths: bool) -> MissingCurve | None:
+def _find_missing_curve(bundle: Bundle, result: ScalingResult, paths: bool) -> MissingCurve | None:
     series = [each for each in result.series if each.bundle == bundle.label]
     absent = [p for each in series for p in each.points if not p.measured and not p.counts.full]
     if not absent or bundle.selected:

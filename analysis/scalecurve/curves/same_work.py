@@ -59,7 +59,7 @@ def other_work(measured: MeasuredPoint, base: MeasuredPoint | None) -> tuple[Oth
     """What differs between the work of a point and of its baseline; nothing where either did not record it."""
     if base is None or measured is base or not measured.timed:
         return ()
-    if not all(map(_compared, (*measured.timed, *base.timed))):
+    if not all(map(_is_comparable, (*measured.timed, *base.timed))):
         return ()
     return tuple(found for compare in _COMPARISONS for found in compare(measured, base))
 
@@ -72,7 +72,7 @@ def declared(measured: MeasuredPoint, other: OtherWork) -> bool:
     )
 
 
-def _compared(record: TrialRecord) -> bool:
+def _is_comparable(record: TrialRecord) -> bool:
     workload = record.trial.workload
     return not (record.imported or workload.built_in or workload.reported or record.trial.point.parallelism)
 
@@ -81,8 +81,8 @@ def _parameters(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherW
     """Exactly as many elements of parameters are trained."""
     now, before = ({r.trained_parameters for r in each.timed} - {None} for each in (measured, base))
     if now and before and not now & before:
-        detail = f"{_listed(now)} parameters are trained, {_listed(before)}"
-        yield OtherWork(InvalidReason.different_parameters, detail + _at(base))
+        detail = f"{_spell_counts(now)} parameters are trained, {_spell_counts(before)}"
+        yield OtherWork(InvalidReason.different_parameters, detail + _spell_place(base))
 
 
 def _arithmetic(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherWork]:
@@ -90,7 +90,7 @@ def _arithmetic(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherW
     now, before = ({str(r.options.get("precision", "mixed")) for r in each.timed} for each in (measured, base))
     if not now & before and "mixed" not in now | before:
         detail = f"arithmetic in {few(sorted(now))}, in {few(sorted(before))}"
-        yield OtherWork(InvalidReason.different_arithmetic, detail + _at(base))
+        yield OtherWork(InvalidReason.different_arithmetic, detail + _spell_place(base))
 
 
 def _flops(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherWork]:
@@ -107,7 +107,7 @@ def _flops(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherWork]:
     tolerance = UNEVEN + now.width + before.width if now and before and steady else UNSEEN
     if now and before and _apart(now, before, measured, base, tolerance):
         detail = f"{_value(now)} FLOPs a sample, {_value(before)}"
-        yield OtherWork(InvalidReason.different_flops, detail + _at(base))
+        yield OtherWork(InvalidReason.different_flops, detail + _spell_place(base))
 
 
 def _flops_of(record: TrialRecord, of_several: bool) -> list[float]:
@@ -122,7 +122,7 @@ def _inputs(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherWork]
     constant = not (now.width or before.width) and measured.point.batch_per_worker == base.point.batch_per_worker
     if _apart(now, before, measured, base, EXACT if constant else UNEVEN + now.width + before.width):
         detail = f"the model reads {_value(now)} elements for each sample that is counted, {_value(before)}"
-        yield OtherWork(InvalidReason.different_inputs, detail + _at(base))
+        yield OtherWork(InvalidReason.different_inputs, detail + _spell_place(base))
 
 
 def _passes(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherWork]:
@@ -130,13 +130,13 @@ def _passes(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherWork]
 
     A window cuts a sequence of steps anywhere, so its count may be one less than another's.
     """
-    now, before = (_by_window(each, lambda w: w.backwards, lambda w: w.steps) for each in (measured, base))
+    now, before = (_ratio_extent(each, lambda w: w.backwards, lambda w: w.steps) for each in (measured, base))
     if not now or not before or before.low < 1:
         return
     cut = 1 / min(w.steps for r in measured.timed for w in _windows(r))
     if now.high < 1 - cut:
         detail = f"{_value(now)} backward passes a step, {_value(before)}"
-        yield OtherWork(InvalidReason.fewer_passes, detail + _at(base))
+        yield OtherWork(InvalidReason.fewer_passes, detail + _spell_place(base))
 
 
 def _pauses(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherWork]:
@@ -156,7 +156,7 @@ def _pauses(measured: MeasuredPoint, base: MeasuredPoint) -> Iterator[OtherWork]
     if expected > seen + len(before) and paused > UNTIMED_SHARE * (paused + timed):
         share = formatting.percent(paused / (paused + timed), 0)
         detail = f"{share} of the time is evaluation in no window, {count(seen, 'time')}"
-        yield OtherWork(InvalidReason.different_pauses, detail + _at(base))
+        yield OtherWork(InvalidReason.different_pauses, detail + _spell_place(base))
 
 
 _COMPARISONS: tuple[Callable[[MeasuredPoint, MeasuredPoint], Iterator[OtherWork]], ...] = (
@@ -170,7 +170,7 @@ _COMPARISONS: tuple[Callable[[MeasuredPoint, MeasuredPoint], Iterator[OtherWork]
 
 
 def _inputs_of(measured: MeasuredPoint) -> Extent | None:
-    return _by_window(measured, lambda w: w.inputs, _samples)
+    return _ratio_extent(measured, lambda w: w.inputs, _samples)
 
 
 def _apart(now: Extent, before: Extent, measured: MeasuredPoint, base: MeasuredPoint, tolerance: float) -> bool:
@@ -180,7 +180,7 @@ def _apart(now: Extent, before: Extent, measured: MeasuredPoint, base: MeasuredP
     return now.low > before.high * (1 + tolerance) * smaller or now.high * (1 + tolerance) < before.low
 
 
-def _by_window(
+def _ratio_extent(
     measured: MeasuredPoint, top: Callable[[TrialWindow], int | None], bottom: Callable[[TrialWindow], int]
 ) -> Extent | None:
     windows = [window for record in measured.timed for window in _windows(record)]
@@ -207,9 +207,9 @@ def _value(extent: Extent) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _listed(values: set[int | None]) -> str:
+def _spell_counts(values: set[int | None]) -> str:
     return few(f"{value:,}" for value in sorted(value for value in values if value is not None))
 
 
-def _at(base: MeasuredPoint) -> str:
+def _spell_place(base: MeasuredPoint) -> str:
     return f" at {count(base.point.workers, 'worker')}"

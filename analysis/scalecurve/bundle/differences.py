@@ -40,7 +40,7 @@ class Difference:
     values: tuple[tuple[str, tuple[int, ...]], ...]
 
     @property
-    def within_points(self) -> bool:
+    def is_within_points(self) -> bool:
         """Whether repetitions of one point differ in it, too."""
         counts = [workers for _, there in self.values for workers in there]
         return len(counts) > len(set(counts))
@@ -63,7 +63,7 @@ def differences_in(label: str, trials: Iterable[Trial]) -> tuple[Difference, ...
     )
 
 
-def added_later(label: str, trials: Sequence[Trial], grown: Sequence[Entry]) -> Iterator[Difference]:
+def growth_differences(label: str, trials: Sequence[Trial], grown: Sequence[Entry]) -> Iterator[Difference]:
     """Points that were added to a finished curve: what differs between two times is in it as well."""
     if not grown:
         return
@@ -81,11 +81,11 @@ def added_later(label: str, trials: Sequence[Trial], grown: Sequence[Entry]) -> 
             yield Difference(label, series, "time of the run", kept)
 
 
-def spelled_out(differences: Iterable[Difference]) -> Iterator[str]:
+def describe_differences(differences: Iterable[Difference]) -> Iterator[str]:
     """A line for each difference, the first of them; what several curves share is one."""
     curves: dict[tuple[str, str], list[str]] = {}
     for difference in differences:
-        if difference.what.startswith(_SETTING) and difference.within_points:
+        if difference.what.startswith(_SETTING) and difference.is_within_points:
             continue  # as an identifier that a program gives to each of its runs
         curves.setdefault((difference.what, difference.spelled()), []).append(difference.series)
     for (what, values), series in list(curves.items())[:MOST_SPELLED]:

@@ -53,7 +53,7 @@ class MeasuredPoint:
         return tuple(steps_of(record, WindowKind.train) for record in self.timed) if counted else ()
 
     @cached_property
-    def with_and_without(self) -> tuple[Totals, Totals]:
+    def communication_totals(self) -> tuple[Totals, Totals]:
         """Steps and wall time with and without communication, of the repetitions where both are known."""
         pairs = [
             (steps_of(r, WindowKind.train), without)

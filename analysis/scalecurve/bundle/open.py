@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from scalecurve.bundle.companions import BundleFile, Companions, read_companions
 from scalecurve.bundle.consistency import MOST_TABLE_BYTES, Judged, judge_again
-from scalecurve.bundle.differences import Difference, added_later, differences_in, spelled_out
+from scalecurve.bundle.differences import Difference, describe_differences, differences_in, growth_differences
 from scalecurve.bundle.files import BundleFiles, FolderFiles
 from scalecurve.bundle.history import Claim, Stored, history, trials_noted
 from scalecurve.bundle.packed import PackedFiles, is_packed
@@ -85,12 +85,12 @@ class Bundle:
     def differences(self) -> tuple[Difference, ...]:
         """What differs between points of the same curve, and should not."""
         grown = self.ledger.of(Event.points) if self.ledger else []
-        return (*added_later(self.label, self.trials, grown), *differences_in(self.label, self.trials))
+        return (*growth_differences(self.label, self.trials, grown), *differences_in(self.label, self.trials))
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know before any number: every verb that shows one shows these."""
-        return (*self.contradictions, *(f"comparability: {line}" for line in spelled_out(self.differences)))
+        return (*self.contradictions, *(f"comparability: {line}" for line in describe_differences(self.differences)))
 
 
 def open_bundle(path: str | os.PathLike[str]) -> Bundle:

@@ -171,7 +171,7 @@ def _never_steady(trial: Trial) -> _Noticed | None:
     return _Noticed("never stable", trial.name, None, evidence, advice)
 
 
-def _shared_cores(trial: Trial) -> _Noticed | None:
+def _core_sharing(trial: Trial) -> _Noticed | None:
     share = max((load for load in (trial.record.foreign_load if trial.record else []) if load), default=0.0)
     evidence = f"other processes took up to {formatting.percent(share, 0)} of a worker's cores"
     advice = "stop them, or reserve cores for the trial; measure.maxForeignLoad sets when such a trial is Invalid"
@@ -259,7 +259,7 @@ def _stragglers(trial: Trial, summary: StepSummary) -> _Noticed | None:
     return _Noticed("stragglers", trial.name, stragglers.cost, evidence, advice)
 
 
-_LOOKS_AT_RECORDS: tuple[Callable[[Trial], _Noticed | None], ...] = (_never_steady, _shared_cores, _stolen_cores)
+_LOOKS_AT_RECORDS: tuple[Callable[[Trial], _Noticed | None], ...] = (_never_steady, _core_sharing, _stolen_cores)
 _LOOKS_AT_STEPS: tuple[Callable[[Trial, StepSummary], _Noticed | None], ...] = (
     *(_drift, _modes, _warm_up, _slow_rank, _stragglers),
 )

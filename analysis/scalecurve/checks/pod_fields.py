@@ -19,7 +19,7 @@ _UNREAD = Violation(
 )
 
 
-def with_pod_fields(validated: Validated, text: str, file: str, overlays: Sequence[Document] = ()) -> Validated:
+def check_pod_fields(validated: Validated, text: str, file: str, overlays: Sequence[Document] = ()) -> Validated:
     """Add what is wrong with names in the templates of a text's documents; a warning where it cannot be known."""
     documents = [lay_over(document, overlays)[0] for document in read_documents(text, file)[0]]
     pods = [(document, pod) for document in documents if (pod := _follow_path(document.value, _POD))]

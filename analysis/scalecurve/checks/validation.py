@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from scalecurve.bundle.packed import is_packed
-from scalecurve.checks.pod_fields import with_pod_fields
+from scalecurve.checks.pod_fields import check_pod_fields
 from scalecurve_api.files import read_within
 from scalecurve_api.problem import Description, Problem, ProblemCode, expected, malformed, printable, shorten
 from scalecurve_api.spec.experiment import ScalingExperiment
@@ -164,7 +164,7 @@ def _check(file: Path, overlays: Sequence[Document]) -> Checked:
     text = _read(file, "a YAML file of experiments")
     if isinstance(text, Checked):
         return text
-    validated = with_pod_fields(validate_text(text, str(file), overlays), text, str(file), overlays)
+    validated = check_pod_fields(validate_text(text, str(file), overlays), text, str(file), overlays)
     folders = [replace(p, file=str(file)) for each in validated.experiments for p in folder_problems(each)]
     if folders:
         return Checked(str(file), text, (), (*validated.problems, *folders), validated.warnings)
@@ -202,7 +202,7 @@ def read_file(file: Path, text: str) -> tuple[str, Problem | None]:
 
 def check_text(text: str, file: str) -> Checked:
     """Check a text that is in no file yet."""
-    validated = with_pod_fields(validate_text(text, file), text, file)
+    validated = check_pod_fields(validate_text(text, file), text, file)
     return Checked(file, text, validated.experiments, validated.problems, validated.warnings)
 
 

@@ -101,7 +101,7 @@ def command(
         Statements(
             each, named, measured, frozenset(factors), frozenset(ignored), pattern=pattern, ok=ok, patterns=patterns
         )
-        for each in (_with_name(each, source, workers_from) for each, source in zip(stated, sources, strict=True))
+        for each in (_add_name_facts(each, source, workers_from) for each, source in zip(stated, sources, strict=True))
     ]
     try:
         shown = _first_matches(sources, statements) if pattern and dry_run else []
@@ -128,7 +128,7 @@ def _first_matches(sources: Sequence[Path], statements: Sequence[Statements]) ->
     return [f"{source.name}, {line}" for source, each in pairs for line in first_matches(source, each)]
 
 
-def _with_name(facts: dict[str, str], source: Path, expression: str | None) -> dict[str, str]:
+def _add_name_facts(facts: dict[str, str], source: Path, expression: str | None) -> dict[str, str]:
     """The statements, with those of the source's name; ends the call where the name states none or another."""
     from scalecurve_importing.columns import FIELDS
     from scalecurve_importing.reading import SourceError

@@ -95,7 +95,7 @@ def run_jobs(
             results = run_in_turns(jobs, report=line, stop=stop, **how)
         for damage in [damage for result in results for damage in result.damage]:
             complain(damage)
-        return [as_written(result) for result in results]
+        return [reread_result(result) for result in results]
     except EngineError as error:
         fail(typed(str(error)), error.exit_code)
     finally:
@@ -103,7 +103,7 @@ def run_jobs(
             signal.signal(number, handler)
 
 
-def as_written(result: RunResult) -> RunResult:
+def reread_result(result: RunResult) -> RunResult:
     """The result as every other verb reads it: a trial that contradicts its own steps did not succeed."""
     from scalecurve.bundle.open import open_bundle
 

@@ -186,7 +186,7 @@ class _Split:
 
 
 def _split(measured: MeasuredPoint, level: float) -> _Split:
-    with_all, without = measured.with_and_without
+    with_all, without = measured.communication_totals
     if not without:
         return _Split()
     share = ratio(with_all, without, level, paired=True).complement()

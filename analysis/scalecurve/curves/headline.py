@@ -103,7 +103,7 @@ def notes(series: MeasuredSeries, points: Sequence[PointResult]) -> list[str]:
         )
     sentences += [
         f"{series.name}: {kinds.slow} of {count(kinds.repetitions, 'repetition')} at "
-        f"{count(timed[kinds.point].point.workers, 'worker')}{spelled_sessions([kinds.session])} "
+        f"{count(timed[kinds.point].point.workers, 'worker')}{spell_sessions([kinds.session])} "
         f"{plural(kinds.slow, 'is', 'are')} {formatting.percent(kinds.excess)} slower than the others: intervals "
         "are wide for it; find the cause, or repeat more often"
         for kinds in two_kinds([p.samples for p in timed])
@@ -187,6 +187,6 @@ def _may_be_one(first: set[str], second: set[str]) -> bool:
     return not first or not second or bool(first & second)
 
 
-def spelled_sessions(sessions: Sequence[int]) -> str:
+def spell_sessions(sessions: Sequence[int]) -> str:
     """``session 2``; empty where there is only the first."""
     return "" if set(sessions) == {0} else " in session " + ", ".join(str(session + 1) for session in sessions)

@@ -90,7 +90,7 @@ def _best(judged: Sequence[CrossValidatedCollective]) -> tuple[CrossValidatedCol
     return best, f"these points do not separate {best.fit.algorithm.name} from {others}" if others else ""
 
 
-def requested_algorithms(bundle: Bundle) -> dict[str, str]:
+def find_requested_algorithms(bundle: Bundle) -> dict[str, str]:
     """The algorithm that the runs of a series were configured to use, by its name here; series without one are omitted.
 
     NCCL's tree is a pipelined double binary tree.
@@ -105,7 +105,7 @@ def requested_algorithms(bundle: Bundle) -> dict[str, str]:
     return requested
 
 
-def timed_points(bundle: Bundle) -> dict[str, tuple[TimedAllReduce, ...]]:
+def all_reduce_points(bundle: Bundle) -> dict[str, tuple[TimedAllReduce, ...]]:
     """The microbenchmark's points of a bundle by series, medians over repetitions; in place where both were timed."""
     out: dict[str, list[TimedAllReduce]] = {}
     for measured in allreduce([bundle]).points:
@@ -132,9 +132,9 @@ def timed_collectives(bundle: Bundle) -> dict[tuple[str, Collective], tuple[Time
 
 def compare_bundle(bundle: Bundle, prefix: str = "") -> tuple[tuple[CollectiveComparison, ...], tuple[str, ...]]:
     """The comparison of every timed series, named with ``prefix``; and why the others could not be fitted."""
-    requested = requested_algorithms(bundle)
+    requested = find_requested_algorithms(bundle)
     comparisons, failures = [], []
-    for name, points in timed_points(bundle).items():
+    for name, points in all_reduce_points(bundle).items():
         try:
             comparisons.append(compare_algorithms(points, series=prefix + name, requested=requested.get(name)))
         except FitError as error:

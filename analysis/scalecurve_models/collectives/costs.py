@@ -112,7 +112,7 @@ def _flat(of: Callable[[int, int], tuple[float, float, float]]) -> Callable[[Ran
     return coefficients
 
 
-def _doubling(n: int, _: int) -> tuple[float, float, float]:
+def _recursive_doubling(n: int, _: int) -> tuple[float, float, float]:
     steps = n.bit_length() - 1
     if n == 1 << steps:
         return steps, steps, steps
@@ -146,7 +146,7 @@ _ALL = (
         "2⌈log2 n⌉(α + Sβ) + ⌈log2 n⌉Sγ",
         _flat(lambda n, p: (2 * _ceil_log2(n), 2 * _ceil_log2(n), _ceil_log2(n))),
     ),
-    Algorithm("recursive-doubling", "Recursive doubling", "log2 n(α + Sβ + Sγ)", _flat(_doubling)),
+    Algorithm("recursive-doubling", "Recursive doubling", "log2 n(α + Sβ + Sγ)", _flat(_recursive_doubling)),
     Algorithm(
         "rabenseifner", "Recursive halving and doubling", "2log2 n·α + 2(n-1)/n·Sβ + (n-1)/n·Sγ", _flat(_rabenseifner)
     ),

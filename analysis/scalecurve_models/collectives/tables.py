@@ -19,7 +19,7 @@ def selected(compared: CollectiveComparison) -> CrossValidatedCollective:
 
 def collective_tables(comparisons: Sequence[CollectiveComparison]) -> tuple[Table, ...]:
     """Three tables; none where no all-reduce was timed."""
-    return (_models(comparisons), _parameters(comparisons), _predicted(comparisons)) if comparisons else ()
+    return (_models(comparisons), _parameters(comparisons), _prediction_table(comparisons)) if comparisons else ()
 
 
 def cost_table(
@@ -118,7 +118,7 @@ def _parameters(comparisons: Sequence[CollectiveComparison]) -> Table:
     return Table("collective_parameters", "Latency and bandwidth", columns, tuple(rows), notes)
 
 
-def _predicted(comparisons: Sequence[CollectiveComparison]) -> Table:
+def _prediction_table(comparisons: Sequence[CollectiveComparison]) -> Table:
     columns = (
         *columns_of("text", series="Series", algorithm="Algorithm"),
         Column("workers", "Workers", "count"),

@@ -84,7 +84,9 @@ def fit_learning(
     Without ``of_steps`` only evaluations are used, and no step table is read. ``training`` fits the loss that was
     trained on, in place of that on held-out data; it has no accuracy, and so no target.
     """
-    curves, problems = learning_curves(bundle, lambda record: of_steps and not _of_noise(record), training=training)
+    curves, problems = learning_curves(
+        bundle, lambda record: of_steps and not _has_synthetic_data(record), training=training
+    )
     series = {each.name: each for each in observed_series(bundle)}
     groups: dict[str, list[LearningCurve]] = {}
     for curve in curves:
@@ -93,7 +95,9 @@ def fit_learning(
     order = {name: place for place, name in enumerate(series)}
     points.sort(key=lambda fit: (order.get(fit.point.series, len(order)), fit.point.workers, fit.point.name))
     notes: list[str] = []
-    if any(t.good and t.record and not EVALUATIONS.of(t.record) and _of_noise(t.record) for t in bundle.trials):
+    if any(
+        t.good and t.record and not EVALUATIONS.of(t.record) and _has_synthetic_data(t.record) for t in bundle.trials
+    ):
         notes.append("Losses of steps on synthetic data are ignored: nothing can be learned from random data.")
     depth, left_out = depth_of(curves, notes)
     critical = _critical(points, notes)
@@ -109,7 +113,7 @@ def with_trained_depth(learning: LearningFit, bundle: Bundle) -> LearningFit:
     return replace(learning, depth=depth, left_out=left_out, notes=kept, depth_training=True)
 
 
-def _of_noise(record: TrialRecord) -> bool:
+def _has_synthetic_data(record: TrialRecord) -> bool:
     workload = record.trial.workload
     return bool(workload.runs) and workload.data.source is DataSource.synthetic
 
@@ -122,14 +126,14 @@ def _point(
     accuracy = first.record.trial.measure.accuracy
     if target is None and accuracy and target_loss is None:
         target = accuracy.target
-    steps, losses = _joined(curves, "losses")
+    steps, losses = _merge_curves(curves, "losses")
     fit, reach, failure = None, None, ""
     try:
         fit = fit_loss(steps, losses)
         reach = _reach(curves, fit, target_loss, target)
     except FitError as error:
         failure = str(error)
-    reached_steps, reached_s = _reached(curves, target_loss, target)
+    reached_steps, reached_s = _time_to_target(curves, target_loss, target)
     measured = series[point.series].at(point.workers) if point.series in series else None
     return PointLearningFit(
         point=point,
@@ -147,7 +151,7 @@ def _point(
     )
 
 
-def _joined(curves: Sequence[LearningCurve], field: str) -> tuple[list[float], list[float]]:
+def _merge_curves(curves: Sequence[LearningCurve], field: str) -> tuple[list[float], list[float]]:
     steps = np.concatenate([curve.steps for curve in curves])
     values: Array = np.concatenate([getattr(curve, field) for curve in curves])
     order = np.argsort(steps, kind="stable")
@@ -161,10 +165,10 @@ def _reach(
         return fit.steps_to(target_loss)
     if target is None or any(curve.accuracies is None for curve in curves):
         return None
-    return steps_to_accuracy(fit_accuracy(*_joined(curves, "accuracies")), target)
+    return steps_to_accuracy(fit_accuracy(*_merge_curves(curves, "accuracies")), target)
 
 
-def _reached(
+def _time_to_target(
     curves: Sequence[LearningCurve], target_loss: float | None, target: float | None
 ) -> tuple[float | None, float | None]:
     firsts = []
@@ -196,7 +200,7 @@ def _ahead(curves: Sequence[LearningCurve]) -> float | None:
 
 def _half(curves: Sequence[LearningCurve]) -> LossFit | None:
     """The curve through all points up to the middle of the longest run."""
-    steps, losses = _joined(curves, "losses")
+    steps, losses = _merge_curves(curves, "losses")
     seen = sum(step <= HALF * steps[-1] for step in steps)
     try:
         return fit_loss(steps[:seen], losses[:seen])

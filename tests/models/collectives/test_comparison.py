@@ -6,10 +6,10 @@ from scalecurve.bundle.open import open_bundle
 from scalecurve_api.features.collectives.facts import AllReduceRow
 from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_models.collectives.comparison import (
+    all_reduce_points,
     compare_algorithms,
     compare_bundle,
-    requested_algorithms,
-    timed_points,
+    find_requested_algorithms,
 )
 from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost
 from scalecurve_models.collectives.tables import collective_tables, selected
@@ -50,7 +50,7 @@ def test_points_come_from_the_rows_of_a_bundle(tmp_path):
         "bench", modes=["weak"], workers=[2, 4], repetitions=2, workload={"program": "allreduce", "device": "cpu"}
     )
 
-    found = timed_points(open_bundle(write_bundle(tmp_path / "b", spec, allreduce=ring_rows, tables=False)))
+    found = all_reduce_points(open_bundle(write_bundle(tmp_path / "b", spec, allreduce=ring_rows, tables=False)))
     assert list(found) == ["weak"]
     assert len(found["weak"]) == 2 * len(SIZES)
     compared = compare_algorithms(found["weak"], series="weak")
@@ -82,8 +82,8 @@ def test_the_algorithm_that_was_asked_for_is_the_one_whose_numbers_stand(tmp_pat
             change=lambda record: record.model_copy(update={"backend": backend}),
         )
     )
-    assert requested_algorithms(bundle) == {"weak allReduce=tree": shown}
-    found = timed_points(bundle)["weak allReduce=tree"]
+    assert find_requested_algorithms(bundle) == {"weak allReduce=tree": shown}
+    found = all_reduce_points(bundle)["weak allReduce=tree"]
     assert len(found) == 2 * len(SIZES), "several messages are no point of a model of one"
     compared = compare_algorithms(found, series="weak", requested=shown)
     assert compared.best.fit.algorithm.name == "ring"
@@ -96,7 +96,7 @@ H200 = Path(__file__).parents[2] / "fixtures" / "allreduce-h200.zip"
 
 
 def test_left_out_sizes_of_a_real_record_are_predicted(capsys):
-    found = timed_points(open_bundle(H200))
+    found = all_reduce_points(open_bundle(H200))
     compared = compare_algorithms(next(iter(found.values())))
     small, large = compared.best.small_error, compared.best.large_error
     with capsys.disabled():

@@ -104,7 +104,7 @@ def sectioned_steps(step_s: float) -> int:
     return max(1, min(SECTIONED_STEPS, int(SECTIONED_S / step_s) if step_s > 0 else SECTIONED_STEPS))
 
 
-def traced_steps(measure: Measure) -> int:
+def count_traced_steps(measure: Measure) -> int:
     """Return how many steps to trace, where any are."""
     return measure.trace.steps if measure.trace else TRACED_STEPS
 
@@ -120,7 +120,7 @@ def steps_needed(measure: Measure, several: bool) -> int:
     blocks, turn = turns(measure, several and measure.exposed_communication)
     steps += SETTLING_STEPS + 4 * blocks * (LEAD_STEPS + turn) if blocks else 0
     if several or measure.trace:
-        steps += SETTLING_STEPS + traced_steps(measure)
+        steps += SETTLING_STEPS + count_traced_steps(measure)
     if not several:
         return steps
     steps += 2 * (ENOUGH_STEPS + UNPROFILED_STEPS) + UNPROFILED_STEPS
@@ -222,7 +222,7 @@ class Schedule:
         yield from self._take_turns(index)
         if self._traced():
             yield Block(WindowKind.train, SETTLING_STEPS, WARMUP_WINDOW)
-            yield Block(WindowKind.train, traced_steps(self._measure), WARMUP_WINDOW, traced=True)
+            yield Block(WindowKind.train, count_traced_steps(self._measure), WARMUP_WINDOW, traced=True)
             if self._observed:
                 yield Block(WindowKind.train, UNPROFILED_STEPS, WARMUP_WINDOW)
         yield from self._observe()

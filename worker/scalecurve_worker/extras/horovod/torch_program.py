@@ -23,7 +23,7 @@ _HALF = 2
 
 
 def distributed(library: Any, carrier: str) -> Wrap:
-    """How Horovod spreads a model: every gradient is added up over ranks as soon as it is there.
+    """Return how Horovod distributes a model: it sums every gradient over ranks as soon as it is computed.
 
     Parameters, buffers and the optimizer's state are rank 0's before the first step.
     """

@@ -66,14 +66,14 @@ class ObservedTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 ranks=ranks,
                 calls=calls,
                 payload_bytes=size,
-                wire_bytes=size * _leaving(kind, ranks),
+                wire_bytes=size * _wire_factor(kind, ranks),
             )
             for (axis, kind, ranks), (calls, size) in sorted(self._seen.items())
             if ranks > 1
         ]
 
 
-def _leaving(kind: str, ranks: int) -> float:
+def _wire_factor(kind: str, ranks: int) -> float:
     """Bytes that leave a rank for each of the payload: of the full array by a ring, as nccl-tests count it."""
     match kind:
         case "all-reduce":

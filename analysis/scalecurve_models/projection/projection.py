@@ -23,7 +23,7 @@ from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.projection.links import WorkerLinks
 from scalecurve_models.projection.worker import Balance, MeasuredWorker, balance_of, measured_worker
 
-_MODULE = "scalecurve_worker.extras.projection"
+_MODULE = "scalecurve_worker.features.projection"
 LIMIT_S = 1800
 
 

@@ -29,8 +29,8 @@ class Accuracy(FurtherMeasurement):
 
     called: ClassVar[str] = "the training to accuracy"
     runs: ClassVar[Mapping[str, str]] = {
-        "torch": "scalecurve_worker.torch.accuracy:ACCURACY",
-        "tensorflow": "scalecurve_worker.tensorflow.accuracy:ACCURACY",
+        "torch": "scalecurve_worker.features.accuracy.torch_program:ACCURACY",
+        "tensorflow": "scalecurve_worker.features.tensorflow.accuracy:ACCURACY",
     }
 
     epochs: Whole = Field(default=10, ge=1, le=100_000, description="Epochs to train.")

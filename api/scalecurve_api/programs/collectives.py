@@ -123,8 +123,8 @@ class Microbenchmark(Workload):
 class AllReduceWorkload(Microbenchmark):
     """All-reduces of many sizes by NCCL, gloo or MPI."""
 
-    runs: ClassVar[str] = "scalecurve_worker.collectives.torch_library:run"
-    runs_over_mpi: ClassVar[str] = "scalecurve_worker.collectives.mpi_library:run"
+    runs: ClassVar[str] = "scalecurve_worker.features.collectives.torch_library:run"
+    runs_over_mpi: ClassVar[str] = "scalecurve_worker.features.collectives.mpi_library:run"
 
     program: Literal["allreduce"]
     all_reduce: AllReduce = AllReduce.auto
@@ -150,8 +150,8 @@ class AllReduceWorkload(Microbenchmark):
 class CollectivesWorkload(Microbenchmark):
     """Collectives of many sizes by NCCL, gloo or MPI."""
 
-    runs: ClassVar[str] = "scalecurve_worker.collectives.torch_library:run_collectives"
-    runs_over_mpi: ClassVar[str] = "scalecurve_worker.collectives.mpi_library:run_collectives"
+    runs: ClassVar[str] = "scalecurve_worker.features.collectives.torch_library:run_collectives"
+    runs_over_mpi: ClassVar[str] = "scalecurve_worker.features.collectives.mpi_library:run_collectives"
 
     program: Literal["collectives"]
     collectives: Annotated[list[Collective], Field(min_length=1, max_length=len(Collective))] = list(Collective)

@@ -43,7 +43,7 @@ class HorovodOptions(TrainingOptions):
 class HorovodWorkload(TorchTraining):
     """A model of program torch, trained by PyTorch and spread by Horovod."""
 
-    runs: ClassVar[str] = "scalecurve_worker.extras.horovod.torch_program:run"
+    runs: ClassVar[str] = "scalecurve_worker.features.horovod.torch_program:run"
     resolved_launcher: ClassVar[Launcher] = Launcher.mpirun
     worker_image: ClassVar[str] = "horovod"
     batch_norm: ClassVar[BatchNormMode] = BatchNormMode.local

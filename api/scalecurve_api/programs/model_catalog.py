@@ -42,7 +42,7 @@ class ModelEntry:
 
 
 _TORCH = "scalecurve_worker.torch.models"
-_KERAS = "scalecurve_worker.tensorflow.models"
+_KERAS = "scalecurve_worker.features.tensorflow.models"
 _IMAGENET = (3, 224, 224)
 
 

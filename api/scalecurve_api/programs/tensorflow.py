@@ -100,7 +100,7 @@ TENSORFLOW_STRATEGIES: Registry[TensorFlowStrategy] = Registry(
 class TensorFlowWorkload(TrainingWorkload):
     """A Keras model trained by TensorFlow."""
 
-    runs: ClassVar[str] = "scalecurve_worker.tensorflow.program:run"
+    runs: ClassVar[str] = "scalecurve_worker.features.tensorflow.program:run"
     requires: ClassVar[str] = "tensorflow"
     worker_image: ClassVar[str] = "tensorflow"
     model_framework: ClassVar[Framework] = "tensorflow"

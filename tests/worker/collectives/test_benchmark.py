@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_api.features.collectives.fields import Sizes
-from scalecurve_worker.collectives.benchmark import Messages, message_sizes, row_of, whole_step
+from scalecurve_worker.features.collectives.benchmark import Messages, message_sizes, row_of, whole_step
 
 ELEMENTS = st.lists(st.integers(1, 10**9), min_size=1, max_size=40)
 

@@ -9,7 +9,7 @@ import pytest
 
 from scalecurve_api.features.collectives.fields import CollectivesWorkload
 from scalecurve_api.features.collectives.kinds import Collective
-from scalecurve_worker.collectives.nccl_tests import command, measure, rows_of, why_not
+from scalecurve_worker.features.collectives.nccl_tests import command, measure, rows_of, why_not
 
 OUTPUT = """\
 # nThread 1 nGpus 2 minBytes 1024 maxBytes 2048 step: 2(factor) warmup iters: 1 iters: 5 agg iters: 1 validation: 1

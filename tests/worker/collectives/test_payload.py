@@ -9,7 +9,7 @@ from torch._C._distributed_c10d import HashStore
 from torch.nn.parallel import DistributedDataParallel
 
 from scalecurve_api.programs.workload import Workload
-from scalecurve_worker.collectives.torch_library import gradient_elements
+from scalecurve_worker.features.collectives.torch_library import gradient_elements
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import models
 

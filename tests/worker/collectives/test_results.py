@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_api.features.collectives.kinds import Collective
-from scalecurve_worker.collectives.results import UNTOUCHED, contribution, got_out, put_in, total
+from scalecurve_worker.features.collectives.results import UNTOUCHED, contribution, got_out, put_in, total
 
 
 @given(st.integers(0, 10**12), st.integers(1, 200))

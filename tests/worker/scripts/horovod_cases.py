@@ -16,7 +16,7 @@ import mpi4py.MPI  # noqa: F401  (before Horovod, which looks for its library el
 from horovod.torch.optimizer import _DistributedOptimizer as Distributed
 
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.extras.horovod.torch_program import run
+from scalecurve_worker.features.horovod.torch_program import run
 
 OUT = Path(os.environ["SCALECURVE_OUT"])
 SYNCHRONIZE = Distributed.synchronize

@@ -9,8 +9,8 @@ from series import run_series
 from torch.distributed.fsdp import FSDPModule
 
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.extras.layouts import experts, program, tensor, updates
-from scalecurve_worker.extras.layouts.layout import LaidOut
+from scalecurve_worker.features.layouts import experts, program, tensor, updates
+from scalecurve_worker.features.layouts.layout import LaidOut
 from scalecurve_worker.torch.program import run
 
 ACCUMULATE, PIPELINE = updates.LayoutTrainer._accumulate, updates.LayoutTrainer._pipeline

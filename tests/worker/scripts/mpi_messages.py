@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from scalecurve_api.programs.all_reduce import AllReduce
-from scalecurve_worker.collectives.mpi_library import MPILibrary, all_reduce_of
-from scalecurve_worker.collectives.open_mpi import ask_for
+from scalecurve_worker.features.collectives.mpi_library import MPILibrary, all_reduce_of
+from scalecurve_worker.features.collectives.open_mpi import ask_for
 from scalecurve_worker.rendezvous.communicator import load_mpi
 
 algorithm, times, count = AllReduce(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])

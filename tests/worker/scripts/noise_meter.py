@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from scalecurve_api.programs.workload import Precision
+from scalecurve_worker.features.noise_scale.estimate import estimate
+from scalecurve_worker.features.noise_scale.meter import NoiseMeter
 from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
-from scalecurve_worker.torch.noise_meter import NoiseMeter
 from scalecurve_worker.torch.strategies import WrappedModel
 from scalecurve_worker.torch.training import Trainer
-from scalecurve_worker.training.noise_scale import estimate
 
 BATCH, STEPS, CPU = 12, 4, torch.device("cpu")
 

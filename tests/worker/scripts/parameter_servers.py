@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.extras.parameter_server import server, worker
-from scalecurve_worker.extras.parameter_server.server import ServerSpec
+from scalecurve_worker.features.parameter_servers import server, worker
+from scalecurve_worker.features.parameter_servers.server import ServerSpec
 
 SPAWN = worker._spawn
 

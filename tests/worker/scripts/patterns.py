@@ -9,7 +9,7 @@ import torch
 from gloo_ranks import check
 
 from scalecurve_api.programs.all_reduce import AllReduce
-from scalecurve_worker.collectives.torch_operations import all_reduce_of
+from scalecurve_worker.features.collectives.torch_operations import all_reduce_of
 
 
 def sums_rightly(rank: int, world: int, per_node: int) -> bool:

@@ -21,8 +21,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.extras.compression import hooks
-from scalecurve_worker.extras.parameter_server.worker import ParameterServerOptimizer
+from scalecurve_worker.features.compression import hooks
+from scalecurve_worker.features.parameter_servers.worker import ParameterServerOptimizer
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch import sharding, strategies, training
 from scalecurve_worker.torch.program import run

@@ -11,7 +11,7 @@ from scalecurve_api.features.accuracy.facts import EVALUATIONS, EVALUATIONS_FILE
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.record.fact_kind import Recorded
-from scalecurve_worker.training.accuracy import EpochResult, train_epochs
+from scalecurve_worker.features.accuracy.evaluation import EpochResult, train_epochs
 
 RIGHT = (4, 7, 6, 9)  # of ten, after each epoch
 

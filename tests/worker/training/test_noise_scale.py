@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scalecurve_worker.training.noise_scale import estimate, ratio_interval
+from scalecurve_worker.features.noise_scale.estimate import estimate, ratio_interval
 from tests.worker.forked_ranks import fork_ranks
 from tests.worker.worker_ranks import SCRIPTS
 

@@ -18,7 +18,7 @@ from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.programs.all_reduce import AllReduce
 from scalecurve_api.record.journal import NO_LOSS, StepRow
 from scalecurve_api.record.rank import Window, WindowKind
-from scalecurve_worker.collectives.results import UNTOUCHED, got_out, put_in
+from scalecurve_worker.features.collectives.results import UNTOUCHED, got_out, put_in
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.steps.timing import Clock, UnixTime

@@ -11,8 +11,8 @@ from scalecurve_api.features.collectives.fields import AllReduceWorkload, Collec
 from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.programs.all_reduce import AllReduce
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.collectives.benchmark import Benchmark, TimedCall, check_nodes, granule_of, host_bytes
-from scalecurve_worker.collectives.open_mpi import ask_for, confirm
+from scalecurve_worker.features.collectives.benchmark import Benchmark, TimedCall, check_nodes, granule_of, host_bytes
+from scalecurve_worker.features.collectives.open_mpi import ask_for, confirm
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.record.session import Session
@@ -156,7 +156,7 @@ def _elements(workload: Microbenchmark) -> list[int] | None:
     if workload.sizes.payload is Payload.sizes:
         return None
     try:
-        from scalecurve_worker.collectives.torch_library import gradient_elements
+        from scalecurve_worker.features.collectives.torch_library import gradient_elements
     except ModuleNotFoundError as error:
         raise WorkloadError(
             f"workload.sizes.payload: {workload.sizes.payload.value} needs torch to build workload.model, and torch "

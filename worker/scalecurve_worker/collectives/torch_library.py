@@ -12,9 +12,9 @@ from scalecurve_api.features.collectives.facts import COLLECTIVES, CollectiveRow
 from scalecurve_api.features.collectives.fields import AllReduceWorkload, CollectivesWorkload, Microbenchmark, Payload
 from scalecurve_api.programs.all_reduce import AllReduce
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.collectives import nccl_tests
-from scalecurve_worker.collectives.benchmark import Benchmark, check_nodes, host_bytes
-from scalecurve_worker.collectives.torch_operations import all_reduce_by, operation
+from scalecurve_worker.features.collectives import nccl_tests
+from scalecurve_worker.features.collectives.benchmark import Benchmark, check_nodes, host_bytes
+from scalecurve_worker.features.collectives.torch_operations import all_reduce_by, operation
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.record.session import Session

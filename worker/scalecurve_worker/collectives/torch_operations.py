@@ -8,7 +8,7 @@ from torch import Tensor
 
 from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.programs.all_reduce import AllReduce
-from scalecurve_worker.collectives.benchmark import TimedCall, granule_of
+from scalecurve_worker.features.collectives.benchmark import TimedCall, granule_of
 
 Carried = Callable[[Tensor], object]
 # Renamed in torch 2.14.

@@ -83,7 +83,7 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
         )
         bench = None
         if not self._on_torch:
-            bench = load("scalecurve_worker.integrations.keras_tensorflow:tensorflow_bench")(self.model)
+            bench = load("scalecurve_worker.features.tensorflow.keras_bench:tensorflow_bench")(self.model)
         self._measurement.join(self.model, updates, _ADVICE, bench, self._close)
 
     def _close(self) -> str | None:
@@ -91,7 +91,7 @@ class ScaleCurveCallback(_Callback):  # type: ignore[misc]
         self._note_loss(self.model.get_metrics_result())
         if self._on_torch:
             return None
-        digest: str = load("scalecurve_worker.integrations.keras_tensorflow:weights_digest")(self.model)
+        digest: str = load("scalecurve_worker.features.tensorflow.keras_bench:weights_digest")(self.model)
         return digest
 
     def _note_loss(self, logs: Any) -> None:

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy
 
+from scalecurve_worker.features.tensorflow.devices import DeviceClock
+from scalecurve_worker.features.tensorflow.framework import framework_versions, tf
 from scalecurve_worker.process.failure import report_uncaught
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.process.trial_spec import out_folder
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.sdk.observation import Observer
-from scalecurve_worker.tensorflow.devices import DeviceClock
-from scalecurve_worker.tensorflow.framework import framework_versions, tf
 
 
 def tensorflow_bench(model: Any) -> Bench:

@@ -10,15 +10,15 @@ from typing import Any
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.record.facts.dataset import DATASET
+from scalecurve_worker.features.accuracy.evaluation import EpochResult, train_epochs, with_test
+from scalecurve_worker.features.tensorflow.data import arrays, image_folder
+from scalecurve_worker.features.tensorflow.data.sampler import Epochs, in_order
+from scalecurve_worker.features.tensorflow.framework import keras, tf
+from scalecurve_worker.features.tensorflow.job import TensorFlowJob, open_split
+from scalecurve_worker.features.tensorflow.training import ReplicaTrainer, components, cross_entropy, right_answers
+from scalecurve_worker.features.tensorflow.transfer import frozen_checksum, write_checkpoint
 from scalecurve_worker.process.programs import Measuring
 from scalecurve_worker.sdk.bench import Bench
-from scalecurve_worker.tensorflow.data import arrays, image_folder
-from scalecurve_worker.tensorflow.data.sampler import Epochs, in_order
-from scalecurve_worker.tensorflow.framework import keras, tf
-from scalecurve_worker.tensorflow.job import TensorFlowJob, open_split
-from scalecurve_worker.tensorflow.training import ReplicaTrainer, components, cross_entropy, right_answers
-from scalecurve_worker.tensorflow.transfer import frozen_checksum, write_checkpoint
-from scalecurve_worker.training.accuracy import EpochResult, train_epochs, with_test
 from scalecurve_worker.training.checkpoints import open_folder
 from scalecurve_worker.training.data.image_list import has_test
 from scalecurve_worker.training.data.images import FolderSplit
@@ -48,7 +48,7 @@ def train_to_accuracy(job: TensorFlowJob, bench: Bench, data: Epochs, goal: Accu
 
 
 class ReplicaLearner:
-    """A freshly built model with its data; see :class:`~scalecurve_worker.training.accuracy.Learner`.
+    """A freshly built model with its data; see :class:`~scalecurve_worker.features.accuracy.evaluation.Learner`.
 
     The model that is evaluated is rank 0's first replica, as a checkpoint would be.
     """

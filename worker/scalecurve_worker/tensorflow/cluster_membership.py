@@ -12,13 +12,13 @@ from typing import Any
 
 from scalecurve_api.contract import ATTEMPT_ENV, PODS_ENV, ROLE_ENV
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.features.tensorflow.devices import Devices, topologies_of
+from scalecurve_worker.features.tensorflow.framework import tf
 from scalecurve_worker.monitor.cpu_load import CpuMeter
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.rendezvous.communicator import Communicator, SingleProcess
 from scalecurve_worker.rendezvous.tcp import TcpCommunicator
-from scalecurve_worker.tensorflow.devices import Devices, topologies_of
-from scalecurve_worker.tensorflow.framework import tf
 
 
 def meet(trial: TrialSpec, identity: RankIdentity) -> Communicator:

@@ -6,13 +6,13 @@ from typing import Any
 
 from scalecurve_api.programs.workload import DeviceType, Precision
 from scalecurve_api.record.rank import RankTopology
+from scalecurve_worker.features.tensorflow.framework import keras, tf
 from scalecurve_worker.monitor.nvml import visible_uuid
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.process.startup import shares_of_cores
 from scalecurve_worker.process.topology import topology
 from scalecurve_worker.steps.timing import HostClock
-from scalecurve_worker.tensorflow.framework import keras, tf
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,18 @@ from scalecurve_api.programs.data import Augmentation, DataSource, TrainingData
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.record.facts.dataset import DatasetFacts
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.features.tensorflow import models
+from scalecurve_worker.features.tensorflow.data.arrays import ArrayEpochs
+from scalecurve_worker.features.tensorflow.data.image_folder import ImageFolderEpochs
+from scalecurve_worker.features.tensorflow.data.sampler import Epochs, ReplicaShard
+from scalecurve_worker.features.tensorflow.data.synthetic import SyntheticReplicas
+from scalecurve_worker.features.tensorflow.devices import Devices
+from scalecurve_worker.features.tensorflow.strategies import ReplicaStrategy
+from scalecurve_worker.features.tensorflow.training import ReplicaTrainer
+from scalecurve_worker.features.tensorflow.transfer import begin
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.rendezvous.communicator import Communicator
-from scalecurve_worker.tensorflow import models
-from scalecurve_worker.tensorflow.data.arrays import ArrayEpochs
-from scalecurve_worker.tensorflow.data.image_folder import ImageFolderEpochs
-from scalecurve_worker.tensorflow.data.sampler import Epochs, ReplicaShard
-from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas
-from scalecurve_worker.tensorflow.devices import Devices
-from scalecurve_worker.tensorflow.strategies import ReplicaStrategy
-from scalecurve_worker.tensorflow.training import ReplicaTrainer
-from scalecurve_worker.tensorflow.transfer import begin
 from scalecurve_worker.training.data.augmentation import augment_for
 from scalecurve_worker.training.data.decoding import TrainingDecoder, open_image_list
 from scalecurve_worker.training.data.image_list import ImageList

@@ -3,7 +3,7 @@
 from typing import Any
 
 from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_worker.tensorflow.framework import keras, tf
+from scalecurve_worker.features.tensorflow.framework import keras, tf
 
 COUPLED = ("sgd", "adam", "adadelta", "adagrad", "rmsprop")
 """Rules whose weight decay is part of the gradient, as in torch; Keras's own would be taken off the parameter."""

@@ -18,16 +18,16 @@ from scalecurve_api.features.tensorflow.strategy import GRPC
 from scalecurve_api.record.journal import WARMUP_WINDOW, StepRow
 from scalecurve_api.record.rank import RankTopology, Window, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.features.tensorflow.cluster_membership import BEGIN, END, STOP, ClusterMembership
+from scalecurve_worker.features.tensorflow.framework import framework_versions, tf
+from scalecurve_worker.features.tensorflow.job import TensorFlowConfig
+from scalecurve_worker.features.tensorflow.models import step_flops
+from scalecurve_worker.features.tensorflow.training import ReplicaTrainer, replica_checksums
 from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, foreign_share, stolen_share
 from scalecurve_worker.process.startup import allowed_cores
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.rendezvous.communicator import SingleProcess
 from scalecurve_worker.steps.schedule import Block, Schedule, slowest
-from scalecurve_worker.tensorflow.cluster_membership import BEGIN, END, STOP, ClusterMembership
-from scalecurve_worker.tensorflow.framework import framework_versions, tf
-from scalecurve_worker.tensorflow.job import TensorFlowConfig
-from scalecurve_worker.tensorflow.models import step_flops
-from scalecurve_worker.tensorflow.training import ReplicaTrainer, replica_checksums
 from scalecurve_worker.training.learning_rate import while_timed
 
 POOL = 4

@@ -5,6 +5,18 @@ import math
 from scalecurve_api.features.tensorflow.fields import TensorFlowWorkload
 from scalecurve_api.programs.workload import DeviceType
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.features.tensorflow import models
+from scalecurve_worker.features.tensorflow.cluster_membership import CHIEF, WORKER, ClusterMembership, follow, meet
+from scalecurve_worker.features.tensorflow.data.sampler import Epochs
+from scalecurve_worker.features.tensorflow.data.synthetic import SyntheticReplicas
+from scalecurve_worker.features.tensorflow.devices import DeviceClock, choose_devices, set_arithmetic, topologies_of
+from scalecurve_worker.features.tensorflow.framework import framework_versions, tf
+from scalecurve_worker.features.tensorflow.job import TensorFlowConfig, TensorFlowJob
+from scalecurve_worker.features.tensorflow.models import step_flops
+from scalecurve_worker.features.tensorflow.parameter_server_program import Chief
+from scalecurve_worker.features.tensorflow.strategies import STRATEGIES
+from scalecurve_worker.features.tensorflow.training import NoAllReduce, ReplicaTrainer, replica_checksums
+from scalecurve_worker.features.tensorflow.transfer import frozen_checksum
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity, identify
 from scalecurve_worker.process.programs import measurements
@@ -13,18 +25,6 @@ from scalecurve_worker.record.session import Facts, Session
 from scalecurve_worker.rendezvous.communicator import find_communicator
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.steps.timing import HostClock
-from scalecurve_worker.tensorflow import models
-from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, ClusterMembership, follow, meet
-from scalecurve_worker.tensorflow.data.sampler import Epochs
-from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas
-from scalecurve_worker.tensorflow.devices import DeviceClock, choose_devices, set_arithmetic, topologies_of
-from scalecurve_worker.tensorflow.framework import framework_versions, tf
-from scalecurve_worker.tensorflow.job import TensorFlowConfig, TensorFlowJob
-from scalecurve_worker.tensorflow.models import step_flops
-from scalecurve_worker.tensorflow.parameter_server_program import Chief
-from scalecurve_worker.tensorflow.strategies import STRATEGIES
-from scalecurve_worker.tensorflow.training import NoAllReduce, ReplicaTrainer, replica_checksums
-from scalecurve_worker.tensorflow.transfer import frozen_checksum
 from scalecurve_worker.training.data.images import DataError
 from scalecurve_worker.training.learning_rate import while_timed
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.features.tensorflow.framework import tf
 
 
 def read(scalars: list[Any]) -> list[float]:

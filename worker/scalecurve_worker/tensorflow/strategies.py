@@ -7,12 +7,12 @@ from typing import Any
 
 from scalecurve_api.features.tensorflow.fields import Communication, CrossDeviceOps, TensorFlowWorkload
 from scalecurve_api.registry import Registry
+from scalecurve_worker.features.tensorflow.cluster_membership import OwnAddress, tf_config
+from scalecurve_worker.features.tensorflow.devices import Devices
+from scalecurve_worker.features.tensorflow.framework import tf
+from scalecurve_worker.features.tensorflow.training import ProcessGroup
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.rendezvous.communicator import Communicator
-from scalecurve_worker.tensorflow.cluster_membership import OwnAddress, tf_config
-from scalecurve_worker.tensorflow.devices import Devices
-from scalecurve_worker.tensorflow.framework import tf
-from scalecurve_worker.tensorflow.training import ProcessGroup
 
 _CROSS_DEVICE_OPS = {
     CrossDeviceOps.nccl: "NcclAllReduce",

@@ -8,8 +8,8 @@ import numpy as np
 
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.record.rank import WindowKind
-from scalecurve_worker.tensorflow.framework import tf
-from scalecurve_worker.tensorflow.optimizers import build_optimizer, decayed, make_optimizer
+from scalecurve_worker.features.tensorflow.framework import tf
+from scalecurve_worker.features.tensorflow.optimizers import build_optimizer, decayed, make_optimizer
 
 
 class ProcessGroup(Protocol):

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalecurve_api.programs.training import Trainable, Transfer
+from scalecurve_worker.features.tensorflow.framework import keras, tf
+from scalecurve_worker.features.tensorflow.models.layers import BatchNormLayer
+from scalecurve_worker.features.tensorflow.training import components
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.tensorflow.framework import keras, tf
-from scalecurve_worker.tensorflow.models.layers import BatchNormLayer
-from scalecurve_worker.tensorflow.training import components
 from scalecurve_worker.training.checkpoints import FIELD, FOLDER_FIELD, missing, open_folder, take_over
 from scalecurve_worker.training.models import ModelError
 from scalecurve_worker.training.state_files import State, StateError, read_state, write_safetensors

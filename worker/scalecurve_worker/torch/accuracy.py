@@ -11,6 +11,8 @@ from scalecurve_api.features.quantization.facts import QUANTIZATION
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.record.facts.dataset import DATASET
+from scalecurve_worker.features.accuracy.evaluation import EpochResult, train_epochs, with_test
+from scalecurve_worker.features.noise_scale.meter import NoiseMeter
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.programs import Measuring, extra
 from scalecurve_worker.record.session import Facts
@@ -18,11 +20,9 @@ from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch.data import Batch, Loader, dataset_facts
 from scalecurve_worker.torch.job import TorchJob, split_batch
 from scalecurve_worker.torch.models import cross_entropy
-from scalecurve_worker.torch.noise_meter import NoiseMeter
 from scalecurve_worker.torch.parameters import write_checkpoint
 from scalecurve_worker.torch.sharding import local_elements
 from scalecurve_worker.torch.transfer import frozen_checksum, train_mode
-from scalecurve_worker.training.accuracy import EpochResult, train_epochs, with_test
 from scalecurve_worker.training.checkpoints import open_folder
 
 
@@ -62,7 +62,7 @@ def train_to_accuracy(job: TorchJob, bench: Bench, data: Loader, goal: Accuracy)
 
 
 class TorchLearner:
-    """A freshly built model with its data; see :class:`~scalecurve_worker.training.accuracy.Learner`."""
+    """A freshly built model with its data; see :class:`~scalecurve_worker.features.accuracy.evaluation.Learner`."""
 
     def __init__(self, job: TorchJob, data: Loader) -> None:
         self._job, self._data = job, data

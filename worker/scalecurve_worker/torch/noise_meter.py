@@ -12,9 +12,9 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from scalecurve_api.features.noise_scale.facts import NoiseScaleRow
+from scalecurve_worker.features.noise_scale.estimate import estimate
 from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.torch.training import Trainer
-from scalecurve_worker.training.noise_scale import estimate
 
 
 class NoiseMeter:

@@ -6,6 +6,6 @@ FEATURE = Feature(
     "compression",
     "Compress gradients before they are sent.",
     {
-        "scalecurve_worker.extras": {"comm-hook": "scalecurve_worker.extras.compression.hooks:compress"},
+        "scalecurve_worker.extras": {"comm-hook": "scalecurve_worker.features.compression.hooks:compress"},
     },
 )

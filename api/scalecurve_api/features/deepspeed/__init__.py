@@ -12,9 +12,9 @@ FEATURE = Feature(
             "deepspeed-zero3": "scalecurve_api.features.deepspeed.fields:ZERO3",
         },
         "scalecurve_worker.torch_strategies": {
-            "deepspeed-zero1": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
-            "deepspeed-zero2": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
-            "deepspeed-zero3": "scalecurve_worker.extras.deepspeed.engine:ENGINE",
+            "deepspeed-zero1": "scalecurve_worker.features.deepspeed.engine:ENGINE",
+            "deepspeed-zero2": "scalecurve_worker.features.deepspeed.engine:ENGINE",
+            "deepspeed-zero3": "scalecurve_worker.features.deepspeed.engine:ENGINE",
         },
     },
     order=40,

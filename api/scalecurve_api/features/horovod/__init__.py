@@ -9,9 +9,11 @@ FEATURE = Feature(
         "scalecurve.programs": {"horovod": "scalecurve_api.features.horovod.fields:HorovodWorkload"},
         "scalecurve.tensorflow_strategies": {"horovod": "scalecurve_api.features.horovod.strategy:HOROVOD"},
         "scalecurve_worker.tensorflow_strategies": {
-            "horovod": "scalecurve_worker.extras.horovod.tensorflow_strategy:HOROVOD",
+            "horovod": "scalecurve_worker.features.horovod.tensorflow_strategy:HOROVOD",
         },
-        "scalecurve_worker.collective_libraries": {"horovod": "scalecurve_worker.torch.horovod_calls:watch_horovod"},
+        "scalecurve_worker.collective_libraries": {
+            "horovod": "scalecurve_worker.features.horovod.collective_calls:watch_horovod"
+        },
     },
     order=20,
 )

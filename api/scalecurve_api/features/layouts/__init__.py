@@ -7,7 +7,7 @@ FEATURE = Feature(
     "Split one model over workers: tensor, pipeline, context and expert parallelism.",
     {
         "scalecurve.torch_strategies": {"mesh": "scalecurve_api.features.layouts.fields:MESH"},
-        "scalecurve_worker.torch_strategies": {"mesh": "scalecurve_worker.extras.layouts.program:MESH"},
+        "scalecurve_worker.torch_strategies": {"mesh": "scalecurve_worker.features.layouts.program:MESH"},
         "scalecurve.facts": {
             "axisTraffic": "scalecurve_api.features.layouts.facts:AXIS_TRAFFIC",
             "equality": "scalecurve_api.features.layouts.facts:EQUALITY",

@@ -10,7 +10,7 @@ FEATURE = Feature(
             "parameter-server": "scalecurve_api.features.parameter_servers.fields:PARAMETER_SERVER",
         },
         "scalecurve_worker.torch_strategies": {
-            "parameter-server": "scalecurve_worker.extras.parameter_server.worker:PARAMETER_SERVER",
+            "parameter-server": "scalecurve_worker.features.parameter_servers.worker:PARAMETER_SERVER",
         },
         "scalecurve.facts": {
             "pushes": "scalecurve_api.features.parameter_servers.facts:PUSHES",

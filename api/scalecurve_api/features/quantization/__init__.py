@@ -8,8 +8,8 @@ FEATURE = Feature(
     {
         "scalecurve.facts": {"quantization": "scalecurve_api.features.quantization.facts:QUANTIZATION"},
         "scalecurve_worker.extras": {
-            "check-quantizable": "scalecurve_worker.extras.quantization.folding:check_quantizable",
-            "quantize": "scalecurve_worker.extras.quantization.evaluation:quantize",
+            "check-quantizable": "scalecurve_worker.features.quantization.folding:check_quantizable",
+            "quantize": "scalecurve_worker.features.quantization.evaluation:quantize",
         },
         "scalecurve.plots": {"quantization": "scalecurve.features.quantization.plots"},
     },

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_worker.extras.compression.encodings import BLOCK, Code, EightBit, OneBit, TopK
+from scalecurve_worker.features.compression.encodings import BLOCK, Code, EightBit, OneBit, TopK
 
 CODES: list[Code] = [TopK(0.1), EightBit(), OneBit()]
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from scalecurve_api.programs.workload import Workload
-from scalecurve_worker.extras.deepspeed.engine import engine
+from scalecurve_worker.features.deepspeed.engine import engine
 from scalecurve_worker.process.failure import WorkloadError
 
 CPU = torch.device("cpu")

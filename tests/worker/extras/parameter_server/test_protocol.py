@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from scalecurve_worker.extras.parameter_server import protocol
-from scalecurve_worker.extras.parameter_server.protocol import Closed, Header, MessageKind
+from scalecurve_worker.features.parameter_servers import protocol
+from scalecurve_worker.features.parameter_servers.protocol import Closed, Header, MessageKind
 
 
 @contextmanager

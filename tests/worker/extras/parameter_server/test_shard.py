@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
-from scalecurve_worker.extras.parameter_server.server import ParameterShard, PushReply, ServerSpec
+from scalecurve_worker.features.parameter_servers.server import ParameterShard, PushReply, ServerSpec
 
 SGD = Optimizer(momentum=0.0)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_worker.extras.parameter_server.worker import shares
+from scalecurve_worker.features.parameter_servers.worker import shares
 
 
 @given(elements=st.integers(0, 10_000), servers=st.integers(1, 300))

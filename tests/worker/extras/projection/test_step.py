@@ -12,8 +12,8 @@ from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.step_program import StepProgram
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.extras.projection.__main__ import main
-from scalecurve_worker.extras.projection.step import record_step
+from scalecurve_worker.features.projection.__main__ import main
+from scalecurve_worker.features.projection.step import record_step
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import models
 

@@ -9,10 +9,10 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
 from scalecurve_api.programs.accuracy import Quantization
-from scalecurve_worker.extras.quantization.calibration import calibrate
-from scalecurve_worker.extras.quantization.evaluation import quantize
-from scalecurve_worker.extras.quantization.folding import check_quantizable, folded
-from scalecurve_worker.extras.quantization.integer_inference import (
+from scalecurve_worker.features.quantization.calibration import calibrate
+from scalecurve_worker.features.quantization.evaluation import quantize
+from scalecurve_worker.features.quantization.folding import check_quantizable, folded
+from scalecurve_worker.features.quantization.integer_inference import (
     Grid,
     Integers,
     Scheme,

@@ -9,14 +9,14 @@ from typing import Any
 from unittest import mock
 
 from scalecurve_api.features.horovod.strategy import TAPE
-from scalecurve_worker.extras.horovod import tensorflow_strategy as over_horovod
-from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.tensorflow import (
+from scalecurve_worker.features.horovod import tensorflow_strategy as over_horovod
+from scalecurve_worker.features.tensorflow import (
     program,
     strategies,
     training,
 )
-from scalecurve_worker.tensorflow.framework import keras, tf
+from scalecurve_worker.features.tensorflow.framework import keras, tf
+from scalecurve_worker.process.failure import WorkloadError
 
 
 def no_sum() -> AbstractContextManager[Any]:

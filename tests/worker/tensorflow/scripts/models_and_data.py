@@ -17,21 +17,21 @@ from scalecurve_api.programs.data import Augmentation, TrainingData
 from scalecurve_api.programs.model_catalog import models_of
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.programs.training import Trainable, Transfer
+from scalecurve_worker.features.tensorflow import models
+from scalecurve_worker.features.tensorflow.data import image_folder as folder
+from scalecurve_worker.features.tensorflow.data.arrays import ArrayEpochs
+from scalecurve_worker.features.tensorflow.data.augment import warp
+from scalecurve_worker.features.tensorflow.data.sampler import ReplicaShard, in_order
+from scalecurve_worker.features.tensorflow.data.synthetic import SyntheticReplicas
+from scalecurve_worker.features.tensorflow.framework import keras, tf
+from scalecurve_worker.features.tensorflow.job import open_split
+from scalecurve_worker.features.tensorflow.models import step_flops
+from scalecurve_worker.features.tensorflow.models.layers import parts
+from scalecurve_worker.features.tensorflow.optimizers import build_optimizer, decayed, make_optimizer
+from scalecurve_worker.features.tensorflow.scalars import add, read
+from scalecurve_worker.features.tensorflow.training import ReplicaTrainer, cross_entropy
+from scalecurve_worker.features.tensorflow.transfer import begin, frozen_checksum, load_checkpoint, write_checkpoint
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.tensorflow import models
-from scalecurve_worker.tensorflow.data import image_folder as folder
-from scalecurve_worker.tensorflow.data.arrays import ArrayEpochs
-from scalecurve_worker.tensorflow.data.augment import warp
-from scalecurve_worker.tensorflow.data.sampler import ReplicaShard, in_order
-from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas
-from scalecurve_worker.tensorflow.framework import keras, tf
-from scalecurve_worker.tensorflow.job import open_split
-from scalecurve_worker.tensorflow.models import step_flops
-from scalecurve_worker.tensorflow.models.layers import parts
-from scalecurve_worker.tensorflow.optimizers import build_optimizer, decayed, make_optimizer
-from scalecurve_worker.tensorflow.scalars import add, read
-from scalecurve_worker.tensorflow.training import ReplicaTrainer, cross_entropy
-from scalecurve_worker.tensorflow.transfer import begin, frozen_checksum, load_checkpoint, write_checkpoint
 from scalecurve_worker.torch import models as torch_models
 from scalecurve_worker.torch import transfer as torch_transfer
 from scalecurve_worker.torch.data import DataOptions, open_data

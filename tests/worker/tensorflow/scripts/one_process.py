@@ -11,9 +11,9 @@ from faults import FAULTS
 
 from scalecurve_api.contract import OUT_ENV, TRIAL_ENV
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.features.tensorflow.program import run
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.startup import prepare
-from scalecurve_worker.tensorflow.program import run
 
 SAID = "said.json"
 

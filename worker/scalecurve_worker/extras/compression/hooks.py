@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from scalecurve_api.programs.torch_options import CommHook, TorchOptions
 from scalecurve_api.record.rank import Traffic
-from scalecurve_worker.extras.compression.encodings import Code, EightBit, OneBit, TopK
+from scalecurve_worker.features.compression.encodings import Code, EightBit, OneBit, TopK
 from scalecurve_worker.torch import traffic
 
 # Its older name is deprecated in torch 2.14, its newer one unknown before.

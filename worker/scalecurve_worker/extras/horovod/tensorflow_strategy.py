@@ -10,11 +10,11 @@ from typing import Any
 from scalecurve_api.features.horovod.strategy import TAPE
 from scalecurve_api.features.tensorflow.fields import TensorFlowWorkload
 from scalecurve_api.programs.torch_options import CommHook
-from scalecurve_worker.extras.horovod.library import READ_FROM, join, load, version
+from scalecurve_worker.features.horovod.library import READ_FROM, join, load, version
+from scalecurve_worker.features.tensorflow.devices import Devices
+from scalecurve_worker.features.tensorflow.framework import tf
+from scalecurve_worker.features.tensorflow.strategies import ReplicaMaker, ReplicaStrategy
 from scalecurve_worker.rendezvous.communicator import Communicator
-from scalecurve_worker.tensorflow.devices import Devices
-from scalecurve_worker.tensorflow.framework import tf
-from scalecurve_worker.tensorflow.strategies import ReplicaMaker, ReplicaStrategy
 
 
 class HorovodReplicas:

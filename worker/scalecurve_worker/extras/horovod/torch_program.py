@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from scalecurve_api.features.horovod.fields import WRAPPER, HorovodWorkload
 from scalecurve_api.programs.torch_options import CommHook
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.extras.horovod.library import READ_FROM, join, load, version
+from scalecurve_worker.features.horovod.library import READ_FROM, join, load, version
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.device import choose_device, set_arithmetic

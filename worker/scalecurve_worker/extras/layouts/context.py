@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
-from scalecurve_worker.extras.layouts.stages import TransformerStage
+from scalecurve_worker.features.layouts.stages import TransformerStage
 from scalecurve_worker.torch.data import Batch
 
 

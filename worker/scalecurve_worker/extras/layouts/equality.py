@@ -10,8 +10,8 @@ from torch.distributed.tensor import DTensor
 from scalecurve_api.features.layouts.facts import Equality
 from scalecurve_api.programs.degrees import Dimension
 from scalecurve_api.programs.workload import Precision
-from scalecurve_worker.extras.layouts.layout import LaidOut
-from scalecurve_worker.extras.layouts.reference import (
+from scalecurve_worker.features.layouts.layout import LaidOut
+from scalecurve_worker.features.layouts.reference import (
     TOLERANCES,
     Reference,
     parts_of,
@@ -19,7 +19,7 @@ from scalecurve_worker.extras.layouts.reference import (
     with_dropout,
     without_dropout,
 )
-from scalecurve_worker.extras.layouts.updates import LayoutTrainer, optimized
+from scalecurve_worker.features.layouts.updates import LayoutTrainer, optimized
 from scalecurve_worker.torch.data import Batch
 
 _NOT_FINITE = 1e30

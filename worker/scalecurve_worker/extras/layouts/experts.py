@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.distributed.device_mesh import DeviceMesh
 
-from scalecurve_worker.extras.layouts.stages import TransformerStage
+from scalecurve_worker.features.layouts.stages import TransformerStage
 from scalecurve_worker.torch.models.mixture import Experts, MixtureOfExperts
 
 OWN = ".mixture.experts."

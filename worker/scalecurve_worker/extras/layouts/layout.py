@@ -13,11 +13,11 @@ from scalecurve_api.programs.degrees import Dimension
 from scalecurve_api.programs.parallelism import Parallelism
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import Recomputation
-from scalecurve_worker.extras.layouts.context import share_sequences
-from scalecurve_worker.extras.layouts.experts import OWN, experts_of, spread
-from scalecurve_worker.extras.layouts.meshes import Meshes
-from scalecurve_worker.extras.layouts.stages import LayerStage, TransformerStage, stages_of
-from scalecurve_worker.extras.layouts.tensor import split
+from scalecurve_worker.features.layouts.context import share_sequences
+from scalecurve_worker.features.layouts.experts import OWN, experts_of, spread
+from scalecurve_worker.features.layouts.meshes import Meshes
+from scalecurve_worker.features.layouts.stages import LayerStage, TransformerStage, stages_of
+from scalecurve_worker.features.layouts.tensor import split
 from scalecurve_worker.torch.recomputation import recomputed
 from scalecurve_worker.torch.sharding import computes_in_bf16
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from scalecurve_api.features.layouts.facts import PipelineTimes
 from scalecurve_api.programs.degrees import Dimension
 from scalecurve_api.programs.parallelism import Parallelism
-from scalecurve_worker.extras.layouts.updates import LayoutTrainer
+from scalecurve_worker.features.layouts.updates import LayoutTrainer
 from scalecurve_worker.torch.data import Batch
 
 STEPS = 10

@@ -14,14 +14,14 @@ from scalecurve_api.programs.parallelism import Parallelism
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import Recomputation
 from scalecurve_api.record.rank import Traffic
-from scalecurve_worker.extras.layouts.equality import compare
-from scalecurve_worker.extras.layouts.layout import LaidOut
-from scalecurve_worker.extras.layouts.meshes import Meshes, make_meshes
-from scalecurve_worker.extras.layouts.observed_traffic import ObservedTraffic
-from scalecurve_worker.extras.layouts.pipeline_times import observe_pipeline
-from scalecurve_worker.extras.layouts.reference import Reference, check_batches, one_process
-from scalecurve_worker.extras.layouts.tensor import separate
-from scalecurve_worker.extras.layouts.updates import LayoutTrainer, Loss, optimized
+from scalecurve_worker.features.layouts.equality import compare
+from scalecurve_worker.features.layouts.layout import LaidOut
+from scalecurve_worker.features.layouts.meshes import Meshes, make_meshes
+from scalecurve_worker.features.layouts.observed_traffic import ObservedTraffic
+from scalecurve_worker.features.layouts.pipeline_times import observe_pipeline
+from scalecurve_worker.features.layouts.reference import Reference, check_batches, one_process
+from scalecurve_worker.features.layouts.tensor import separate
+from scalecurve_worker.features.layouts.updates import LayoutTrainer, Loss, optimized
 from scalecurve_worker.process.failure import WorkloadError, out_of_memory
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.sdk.bench import Bench

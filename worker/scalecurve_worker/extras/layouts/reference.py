@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from scalecurve_api.programs.degrees import Degrees
 from scalecurve_api.programs.workload import Precision
-from scalecurve_worker.extras.layouts.updates import Loss
+from scalecurve_worker.features.layouts.updates import Loss
 from scalecurve_worker.torch.data import Batch
 from scalecurve_worker.torch.device import autocast
 

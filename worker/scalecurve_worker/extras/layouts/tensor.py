@@ -18,7 +18,7 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
-from scalecurve_worker.extras.layouts.stages import TransformerStage
+from scalecurve_worker.features.layouts.stages import TransformerStage
 from scalecurve_worker.torch.models.transformer import GPT2Block
 
 _FIRST = ("query", "key", "value", "gate", "up")

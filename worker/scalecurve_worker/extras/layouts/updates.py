@@ -15,8 +15,8 @@ from torch.distributed.tensor.parallel import loss_parallel
 from scalecurve_api.programs.degrees import Dimension
 from scalecurve_api.programs.parallelism import PipelineSchedule
 from scalecurve_api.programs.workload import Precision
-from scalecurve_worker.extras.layouts.context import own_part
-from scalecurve_worker.extras.layouts.layout import LaidOut
+from scalecurve_worker.features.layouts.context import own_part
+from scalecurve_worker.features.layouts.layout import LaidOut
 from scalecurve_worker.torch.data import Batch
 from scalecurve_worker.torch.device import autocast
 

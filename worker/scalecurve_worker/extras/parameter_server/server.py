@@ -1,4 +1,4 @@
-"""``python -m scalecurve_worker.extras.parameter_server.server``: one parameter server, which ends with its workers.
+"""``python -m scalecurve_worker.features.parameter_servers.server``: one parameter server, which ends with its workers.
 
 The first line of its input says what to serve; its own first line of output is the port.
 """
@@ -17,8 +17,8 @@ from scalecurve_api.features.parameter_servers.facts import ServerCounts
 from scalecurve_api.model import Model
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
-from scalecurve_worker.extras.parameter_server import protocol
-from scalecurve_worker.extras.parameter_server.protocol import Closed, Header, MessageKind
+from scalecurve_worker.features.parameter_servers import protocol
+from scalecurve_worker.features.parameter_servers.protocol import Closed, Header, MessageKind
 from scalecurve_worker.process.startup import die_with_parent
 from scalecurve_worker.torch.optimizers import make_optimizer
 

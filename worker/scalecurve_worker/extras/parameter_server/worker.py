@@ -18,9 +18,9 @@ from scalecurve_api.features.parameter_servers.fields import TCP
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import Updates
 from scalecurve_api.record.rank import Traffic
-from scalecurve_worker.extras.parameter_server import protocol
-from scalecurve_worker.extras.parameter_server.protocol import Header, MessageKind
-from scalecurve_worker.extras.parameter_server.server import ServerSpec
+from scalecurve_worker.features.parameter_servers import protocol
+from scalecurve_worker.features.parameter_servers.protocol import Header, MessageKind
+from scalecurve_worker.features.parameter_servers.server import ServerSpec
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.process.trial_spec import out_folder
 from scalecurve_worker.rendezvous.communicator import Communicator, find_communicator
@@ -240,7 +240,7 @@ def shares(elements: int, servers: int) -> list[tuple[int, int]]:
 
 
 def _spawn(spec: ServerSpec) -> tuple[subprocess.Popen[str], int]:
-    command = [sys.executable, "-P", "-m", "scalecurve_worker.extras.parameter_server.server"]
+    command = [sys.executable, "-P", "-m", "scalecurve_worker.features.parameter_servers.server"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -1,10 +1,10 @@
-"""``python -m scalecurve_worker.extras.projection``: trials in, a line of JSON each; out a line with its step each."""
+"""``python -m scalecurve_worker.features.projection``: a line of JSON for a trial in, a line with its step out."""
 
 import json
 import sys
 
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.extras.projection.step import record_step
+from scalecurve_worker.features.projection.step import record_step
 from scalecurve_worker.process.failure import WorkloadError
 
 

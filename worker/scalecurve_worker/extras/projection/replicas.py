@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.torch_options import BatchNormMode, CommHook
-from scalecurve_worker.extras.compression.encodings import Code, EightBit, OneBit, TopK
+from scalecurve_worker.features.compression.encodings import Code, EightBit, OneBit, TopK
 from scalecurve_worker.process.failure import WorkloadError
 
 _MIB = 1 << 20

@@ -18,8 +18,8 @@ from scalecurve_api.programs.training import Transfer
 from scalecurve_api.programs.workload import Precision
 from scalecurve_api.record.step_program import StepMemory, StepProgram
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.extras.projection.recorder import Allocation, StepRecorder
-from scalecurve_worker.extras.projection.replicas import FakeReplicas
+from scalecurve_worker.features.projection.recorder import Allocation, StepRecorder
+from scalecurve_worker.features.projection.replicas import FakeReplicas
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import models
 from scalecurve_worker.torch.data import Batch

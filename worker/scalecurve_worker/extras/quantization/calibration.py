@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, fx
 
 from scalecurve_api.features.quantization.facts import LayerHistogram
-from scalecurve_worker.extras.quantization.folding import Operation, kind_of
+from scalecurve_worker.features.quantization.folding import Operation, kind_of
 
 BINS = 48
 _Kind = Literal["weights", "biases", "activations"]

@@ -14,9 +14,9 @@ from torch import Tensor, fx, nn
 
 from scalecurve_api.features.quantization.facts import QuantizationFacts, QuantizedRow
 from scalecurve_api.programs.accuracy import Quantization
-from scalecurve_worker.extras.quantization.calibration import calibrate, layers_of
-from scalecurve_worker.extras.quantization.folding import folded
-from scalecurve_worker.extras.quantization.integer_inference import Integers, Scheme, with_whole_weights
+from scalecurve_worker.features.quantization.calibration import calibrate, layers_of
+from scalecurve_worker.features.quantization.folding import folded
+from scalecurve_worker.features.quantization.integer_inference import Integers, Scheme, with_whole_weights
 from scalecurve_worker.torch.data import Batch
 
 STEP_BYTES = 4  # a step is stored as a float32

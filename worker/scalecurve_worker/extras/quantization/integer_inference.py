@@ -11,8 +11,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, fx, nn
 
-from scalecurve_worker.extras.quantization.calibration import layers_of, settled
-from scalecurve_worker.extras.quantization.folding import Operation, kind_of
+from scalecurve_worker.features.quantization.calibration import layers_of, settled
+from scalecurve_worker.features.quantization.folding import Operation, kind_of
 
 Scheme = Literal["tensor", "channel"]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from scalecurve_worker.tensorflow.data.augment import Augmenter
-from scalecurve_worker.tensorflow.data.sampler import Batch, Epochs, Items, ReplicaShard
-from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.features.tensorflow.data.augment import Augmenter
+from scalecurve_worker.features.tensorflow.data.sampler import Batch, Epochs, Items, ReplicaShard
+from scalecurve_worker.features.tensorflow.framework import tf
 from scalecurve_worker.training.data.augmentation import Augment
 from scalecurve_worker.training.data.images import ImageArrays, check_arrays
 

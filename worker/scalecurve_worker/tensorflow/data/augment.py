@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.features.tensorflow.framework import tf
 from scalecurve_worker.training.data.augmentation import Augment, Warps
 
 _CUTS = 1  # one more word of the seed: crops are the same with cutout and without

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalecurve_api.programs.data import Augmentation
+from scalecurve_worker.features.tensorflow.data.augment import Augmenter
+from scalecurve_worker.features.tensorflow.data.sampler import Batch, Epochs, Items, ReplicaShard
+from scalecurve_worker.features.tensorflow.framework import tf
 from scalecurve_worker.process.startup import allowed_cores
-from scalecurve_worker.tensorflow.data.augment import Augmenter
-from scalecurve_worker.tensorflow.data.sampler import Batch, Epochs, Items, ReplicaShard
-from scalecurve_worker.tensorflow.framework import tf
 from scalecurve_worker.training.data.augmentation import Augment
 from scalecurve_worker.training.data.decoding import DEVIATION, MEAN, TrainingDecoder
 from scalecurve_worker.training.data.image_list import ImageList

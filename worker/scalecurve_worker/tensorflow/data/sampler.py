@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.features.tensorflow.framework import tf
 from scalecurve_worker.training.data.images import DataError
 from scalecurve_worker.training.data.order import shuffled
 

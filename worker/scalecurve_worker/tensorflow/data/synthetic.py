@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from scalecurve_worker.tensorflow.data.augment import Augmenter
-from scalecurve_worker.tensorflow.data.sampler import Batch, ReplicaShard, per_replica
-from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.features.tensorflow.data.augment import Augmenter
+from scalecurve_worker.features.tensorflow.data.sampler import Batch, ReplicaShard, per_replica
+from scalecurve_worker.features.tensorflow.framework import tf
 from scalecurve_worker.training.data.augmentation import Augment
 
 POOL = 4

@@ -6,7 +6,7 @@ from typing import Any
 
 from scalecurve_api.programs.model_catalog import ModelEntry
 from scalecurve_api.registry import load
-from scalecurve_worker.tensorflow.framework import keras
+from scalecurve_worker.features.tensorflow.framework import keras
 from scalecurve_worker.training.models import ModelError, find_model
 
 __all__ = ["ModelError", "build", "spec", "step_flops"]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from scalecurve_worker.tensorflow.framework import keras
-from scalecurve_worker.tensorflow.models.layers import conv_norm, head, max_pool, truncated_gaussian
+from scalecurve_worker.features.tensorflow.framework import keras
+from scalecurve_worker.features.tensorflow.models.layers import conv_norm, head, max_pool, truncated_gaussian
 from scalecurve_worker.training.inception import DEVIATION, DROPOUT, EPSILON, TO_8, TO_17, ConvPart, Part
 
 

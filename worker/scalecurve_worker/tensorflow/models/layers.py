@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalecurve_worker.tensorflow.framework import keras, tf
+from scalecurve_worker.features.tensorflow.framework import keras, tf
 
 EPSILON = 1e-5
 # torch's momentum of 0.1, in TensorFlow's sense.

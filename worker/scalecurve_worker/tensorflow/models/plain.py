@@ -4,8 +4,8 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from scalecurve_worker.tensorflow.framework import keras
-from scalecurve_worker.tensorflow.models.layers import AdaptiveMean, convolution, gaussian, linear, max_pool
+from scalecurve_worker.features.tensorflow.framework import keras
+from scalecurve_worker.features.tensorflow.models.layers import AdaptiveMean, convolution, gaussian, linear, max_pool
 
 # Channels of the 3x3 convolutions, a max pool after each group: columns D and E of table 1, arXiv:1409.1556.
 VGG_GROUPS = {

@@ -5,8 +5,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from scalecurve_worker.tensorflow.framework import keras
-from scalecurve_worker.tensorflow.models.layers import PaddedShortcutLayer, conv_norm, gaussian, head, max_pool
+from scalecurve_worker.features.tensorflow.framework import keras
+from scalecurve_worker.features.tensorflow.models.layers import PaddedShortcutLayer, conv_norm, gaussian, head, max_pool
 
 WIDTHS = (64, 128, 256, 512)
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}

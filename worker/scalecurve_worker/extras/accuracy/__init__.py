@@ -1,0 +1,1 @@
+"""Training to an accuracy: evaluations between epochs."""

@@ -1,0 +1,1 @@
+../../torch/horovod_calls.py

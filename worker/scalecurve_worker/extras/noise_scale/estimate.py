@@ -1,0 +1,1 @@
+../../training/noise_scale.py

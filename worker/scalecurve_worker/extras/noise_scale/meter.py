@@ -1,0 +1,1 @@
+../../torch/noise_meter.py

@@ -1,0 +1,1 @@
+../integrations/keras_tensorflow.py

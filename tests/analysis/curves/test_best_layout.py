@@ -13,6 +13,7 @@ from scalecurve_api.model import canonical_json
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 from tests.analysis.synthetic_layouts import layout_bundle
 from tests.cli.test_after_run import shown
+from tools import ROOT
 
 
 def test_the_best_is_named_with_its_lead_over_the_runner_up(tmp_path: Path) -> None:
@@ -56,5 +57,5 @@ def test_the_report_has_the_best_layout(tmp_path: Path) -> None:
 
 
 def test_layouts_are_compared_after_a_run() -> None:
-    evidence = Path(__file__).parents[3] / "docs" / "evidence" / "training" / "model-parallelism.zip"
+    evidence = ROOT / "docs" / "evidence" / "training" / "model-parallelism.zip"
     assert shown(evidence)[1] == ["layouts"]

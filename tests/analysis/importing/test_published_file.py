@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from scalecurve.cli import cli
 from scalecurve_importing.published_file import read_published
 from scalecurve_importing.reading import SourceError
+from tools import ROOT
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "import-numbers.md"
+PAGE = ROOT / "docs" / "how-to" / "import-numbers.md"
 
 
 def test_rows_that_share_everything_else_are_a_curve(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from scalecurve_importing.columns import Statements
 from scalecurve_importing.import_bundle import importer_of
 from scalecurve_importing.reading import Reading, SourceError, Stretch, Unit
 from scalecurve_importing.series import stretches
+from tools import ROOT
 
 
 def read(path: Path, **facts: str) -> tuple[str, list[Reading]]:
@@ -227,7 +228,7 @@ def test_cloudais_report_with_a_damaged_configuration(tmp_path: Path, config: ob
 
 def test_cloudais_collectives_with_a_row_that_is_cut_short(tmp_path: Path) -> None:
     file = tmp_path / "cloudai_nccl_test_csv_report.csv"
-    whole = (Path(__file__).parents[2] / "fixtures/imports" / file.name).read_text()
+    whole = (ROOT / "tests/fixtures/imports" / file.name).read_text()
     file.write_text(whole.replace(",2,2\n", "\n"))
     with pytest.raises(SourceError, match="states no worker count"):
         read(file)

@@ -9,8 +9,8 @@ from scalecurve.bundle.open import open_bundle
 from scalecurve.hardware.entries import EntryError
 from scalecurve_timelines.expectations import expectations_of, shipped, written_expectations
 from scalecurve_timelines.gate import CheckOutcome, gate
+from tools import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 GOOD = {
     "device": "NVIDIA H200",
     "model": "resnet50",

@@ -12,8 +12,9 @@ from scalecurve.reporting.findings import analyze
 from scalecurve_api.features.accuracy.facts import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import Truth, experiment, write_bundle
+from tools import ROOT
 
-TRANSFER = Path(__file__).parents[3] / "docs" / "evidence" / "training" / "transfer-learning.zip"
+TRANSFER = ROOT / "docs" / "evidence" / "training" / "transfer-learning.zip"
 SEPARATE: Mapping[str, Sequence[float]] = {
     "head": (0.57, 0.58, 0.59),
     "all": (0.93, 0.94, 0.95),

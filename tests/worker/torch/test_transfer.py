@@ -15,8 +15,9 @@ from scalecurve_api.programs.training import Trainable, Transfer
 from scalecurve_api.record.checks.training import frozen_unchanged
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.features.accuracy import torch_program as accuracy
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.torch import accuracy, models
+from scalecurve_worker.torch import models
 from scalecurve_worker.torch.parameters import write_checkpoint
 from scalecurve_worker.torch.program import run
 from scalecurve_worker.torch.transfer import (

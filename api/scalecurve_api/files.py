@@ -64,7 +64,7 @@ class Within:
         handle = os.open(self.root, _FOLDER)
         try:
             for depth, name in enumerate(self.names, start=1):
-                with _naming(Within(self.root, self.names[:depth])):
+                with _explain_errors(Within(self.root, self.names[:depth])):
                     inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
                 os.close(handle)
                 handle = inner
@@ -75,7 +75,7 @@ class Within:
     def status(self) -> os.stat_result | None:
         """What is there, a link as itself; None if nothing is, or not even the folder."""
         try:
-            with self.parent.opened() as folder, _naming(self):
+            with self.parent.opened() as folder, _explain_errors(self):
                 return os.stat(self.name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
@@ -95,7 +95,7 @@ class Within:
 
     def descriptor(self, flags: int) -> int:
         """Open or create this file, which is no link; like open(2)."""
-        with self.parent.opened() as folder, _naming(self):
+        with self.parent.opened() as folder, _explain_errors(self):
             return os.open(self.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
 
     @contextmanager
@@ -136,7 +136,7 @@ class Within:
     def replaced(self) -> Iterator[BinaryIO]:
         """Write beside this file, and replace it when the block ends; when it raises, all is as it was."""
         beside = self.parent / f".{self.name}.{os.getpid()}.{threading.get_native_id()}.tmp"
-        with self.parent.opened() as folder, _naming(self):
+        with self.parent.opened() as folder, _explain_errors(self):
             if beside.status() is not None:  # of an earlier process of this number that was killed
                 os.unlink(beside.name, dir_fd=folder)
             try:
@@ -164,7 +164,7 @@ class Within:
             return
         if self.status() is None:
             self.parent.make()
-            with self.parent.opened() as above, _naming(self):
+            with self.parent.opened() as above, _explain_errors(self):
                 with suppress(FileExistsError):  # made by another thread or process since
                     os.mkdir(self.name, dir_fd=above)
                 os.fsync(above)
@@ -175,7 +175,7 @@ class Within:
         """Move a file or folder, durably; an empty folder at ``target`` is replaced. A link is not moved."""
         if (moved := self.status()) is not None and not (stat.S_ISDIR(moved.st_mode) or stat.S_ISREG(moved.st_mode)):
             raise PathRefused(errno.EINVAL, f"is {_kind(moved.st_mode)}{_NOT_OURS}", str(self))
-        with self.parent.opened() as source, target.parent.opened() as there, _naming(target):
+        with self.parent.opened() as source, target.parent.opened() as there, _explain_errors(target):
             os.rename(self.name, target.name, src_dir_fd=source, dst_dir_fd=there)
             os.fsync(there)
             os.fsync(source)
@@ -185,7 +185,7 @@ class Within:
         there = self.status()
         if there is None:
             return
-        with self.parent.opened() as above, _naming(self):
+        with self.parent.opened() as above, _explain_errors(self):
             if stat.S_ISDIR(there.st_mode):
                 shutil.rmtree(self.name, dir_fd=above)
             elif stat.S_ISREG(there.st_mode):
@@ -270,19 +270,19 @@ def sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def _naming(place: Within) -> Iterator[None]:
+def _explain_errors(place: Within) -> Iterator[None]:
     """Errors name the whole path, and say what is in the way."""
     try:
         yield
     except PathRefused:
         raise
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR) and (there := _seen(place)) is not None:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and (there := _file_status(place)) is not None:
             raise PathRefused(error.errno, f"is {_kind(there.st_mode)}{_NOT_OURS}", str(place)) from None
         raise OSError(error.errno, error.strerror, str(place)) from None
 
 
-def _seen(place: Within) -> os.stat_result | None:
+def _file_status(place: Within) -> os.stat_result | None:
     try:
         return os.lstat(place.path)
     except OSError:

@@ -63,16 +63,18 @@ def own_features() -> tuple[Feature, ...]:
     """Return ScaleCurve's own features in their order."""
     package = importlib.import_module("scalecurve_api.features")
     modules = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
-    return _in_order(importlib.import_module(module.name).FEATURE for module in modules)
+    return _sort_features(importlib.import_module(module.name).FEATURE for module in modules)
 
 
 @cache
 def installed_features() -> tuple[Feature, ...]:
     """Return the features of other packages in their order; warn of manifests that cannot be read."""
-    return _in_order(feature for point in entry_points(group=FEATURES) if (feature := _load_feature(point)) is not None)
+    return _sort_features(
+        feature for point in entry_points(group=FEATURES) if (feature := _load_feature(point)) is not None
+    )
 
 
-def _in_order(features: Iterable[Feature]) -> tuple[Feature, ...]:
+def _sort_features(features: Iterable[Feature]) -> tuple[Feature, ...]:
     return tuple(sorted(features, key=lambda feature: (feature.order, feature.name)))
 
 
@@ -110,7 +112,7 @@ class Registry(Generic[T]):
         return [EntryPoint(name, target, self.group) for entries in added for name, target in entries.items()]
 
     @cached_property
-    def _installed(self) -> dict[str, EntryPoint]:
+    def _extensions(self) -> dict[str, EntryPoint]:
         points: dict[str, EntryPoint] = {}
         added = [*entry_points(group=self.group), *self._points(installed_features())]
         for point in sorted(added, key=lambda point: (point.name, point.value)):
@@ -127,10 +129,10 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """Every registered name: the built-in ones, then those of installed packages in alphabetical order."""
-        return (*self.built_in, *self._installed)
+        return (*self.built_in, *self._extensions)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self._own or name in self._installed)
+        return isinstance(name, str) and (name in self._own or name in self._extensions)
 
     def loadable(self) -> dict[str, T]:
         """Every entry that can be loaded; each of the others is a warning."""
@@ -151,8 +153,8 @@ class Registry(Generic[T]):
         if name not in self._loaded:
             if (entry := self._own.get(name)) is not None:
                 self._loaded[name] = load(entry) if isinstance(entry, str) else entry
-            elif name in self._installed:
-                self._loaded[name] = self._load(self._installed[name])
+            elif name in self._extensions:
+                self._loaded[name] = self._load(self._extensions[name])
             else:
                 near = did_you_mean(name, self.names())
                 hint = f"; did you mean {near!r}?" if near else ""

@@ -145,7 +145,7 @@ class BundleFolder:
         path, text = self._experiment()
         if text is None:
             raise BadInput(f"{self.path}: no bundle to add points to: {EXPERIMENT_FILE} is missing")
-        before = _stored_experiment(path, text)
+        before = _read_experiment(path, text)
         if lacking := removed_workers(before, experiment):
             raise BadInput(f"{path}: cannot add points: the bundle has {few(lacking)}, which is missing here")
         same = restricted(experiment, before.spec.scaling.workers, before.spec.placement.layouts)
@@ -222,22 +222,22 @@ class BundleFolder:
         with storing("read", path):
             if folder.status() is None:
                 return None
-            with _reading(path, MAX_RECORD_BYTES) as file:
+            with _open_published(path, MAX_RECORD_BYTES) as file:
                 text = file.read(MAX_RECORD_BYTES)
         try:
             tree = json.loads(text)
             record = TrialRecord.model_validate(tree)
         except (ValueError, RecursionError):
-            raise _damaged(path, "is not a trial record") from None
+            raise _damage_error(path, "is not a trial record") from None
         if record.digest != stored_digest(tree):
-            raise _damaged(path, "does not match its digest")
+            raise _damage_error(path, "does not match its digest")
         if record.trial.name != trial:
-            raise _damaged(path, f"is of the trial {record.trial.name}")
+            raise _damage_error(path, f"is of the trial {record.trial.name}")
         for name, digest in record.files.items():
-            with storing("read", folder / name), _reading(folder / name, _MAX_TABLE_BYTES) as file:
+            with storing("read", folder / name), _open_published(folder / name, _MAX_TABLE_BYTES) as file:
                 sound = hashlib.file_digest(file, "sha256").hexdigest() == digest
             if not sound:
-                raise _damaged(folder / name, "does not match its checksum in trial.json")
+                raise _damage_error(folder / name, "does not match its checksum in trial.json")
         return record
 
     def sessions(self, points: Sequence[Point]) -> int:
@@ -314,7 +314,7 @@ def _link_among(places: Iterable[Within]) -> Within | None:
 
 
 @contextmanager
-def _reading(place: Within, limit: int) -> Iterator[io.BufferedIOBase]:
+def _open_published(place: Within, limit: int) -> Iterator[io.BufferedIOBase]:
     """Open a file of a published trial; a missing one is empty."""
     try:
         with place.reading(limit) as file:
@@ -322,20 +322,20 @@ def _reading(place: Within, limit: int) -> Iterator[io.BufferedIOBase]:
     except FileNotFoundError:
         yield io.BytesIO()
     except PathRefused as error:
-        raise _damaged(place, str(error.strerror)) from error
+        raise _damage_error(place, str(error.strerror)) from error
 
 
-def _damaged(place: Within, problem: str) -> BadInput:
+def _damage_error(place: Within, problem: str) -> BadInput:
     return BadInput(f"{place}: {problem}; remove the folder {place.parent} to run that trial again")
 
 
 def _refuse_difference(path: Path, text: bytes, experiment: ScalingExperiment) -> None:
-    difference = first_difference(request_of(_stored_experiment(path, text)), request_of(experiment))
+    difference = first_difference(request_of(_read_experiment(path, text)), request_of(experiment))
     if difference is not None:
         raise BadInput(f"{path}: cannot resume: this bundle is of another experiment: {difference}")
 
 
-def _stored_experiment(path: Path, text: bytes) -> ScalingExperiment:
+def _read_experiment(path: Path, text: bytes) -> ScalingExperiment:
     documents, problems = read_documents(text.decode("utf-8", "replace"), str(path))
     if problems:
         raise BadInput(f"cannot resume: {problems[0]}")

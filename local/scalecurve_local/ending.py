@@ -69,7 +69,7 @@ def ending_of(
         return Ending(FailedReason.rank_killed, report.message, codes)
     if all(status is not None and status.code == 0 for status in report.statuses):
         return Ending(None, "", codes)
-    reason, message = _why(failures, codes, logs, report.oom_kills or 0, _outlived(report, by_launcher, names))
+    reason, message = _why(failures, codes, logs, report.oom_kills or 0, _supervisor_kills(report, by_launcher, names))
     return Ending(reason, message, codes)
 
 
@@ -90,7 +90,7 @@ def exit_codes(
     return {**ranks, "launcher": codes[0] if codes else None}
 
 
-def _outlived(report: ExitReport, by_launcher: bool, names: Sequence[str]) -> set[str]:
+def _supervisor_kills(report: ExitReport, by_launcher: bool, names: Sequence[str]) -> set[str]:
     """The processes that the supervisor killed."""
     processes = ["launcher"] if by_launcher else names or [str(rank) for rank in range(len(report.statuses))]
     return {who for index, who in enumerate(processes) if index in report.killed}
@@ -132,7 +132,7 @@ def _why(
     ended_by = {who: number for who, number in signals.items() if who not in outlived}
     for who, number in ended_by.items():
         if number in _BROKEN:
-            return _killed(who, number, oom_kills)
+            return _explain_kill(who, number, oom_kills)
     for who, log in logs.items():
         if match := _OUT_OF_MEMORY.search(log):
             line = log[match.start() :].split("\n", 1)[0].strip()
@@ -143,12 +143,12 @@ def _why(
         if code and who != "launcher" and who not in signals:
             return FailedReason.rank_failed, f"{_name(who)} exited with code {code}{_last(logs, who)}"
     for who, number in (ended_by or signals).items():
-        return _killed(who, number, oom_kills)
+        return _explain_kill(who, number, oom_kills)
     code = codes.get("launcher")
     return FailedReason.rank_failed, f"the launcher exited with code {code}{_last_of_any(logs)}"
 
 
-def _killed(who: str, number: signal.Signals, oom_kills: int) -> tuple[FailedReason, str]:
+def _explain_kill(who: str, number: signal.Signals, oom_kills: int) -> tuple[FailedReason, str]:
     if number is signal.SIGKILL and oom_kills > 0:
         message = f"{_name(who)} was killed by the kernel, out of memory (OOM kills: {oom_kills})"
         return FailedReason.out_of_memory, message

@@ -205,25 +205,25 @@ def _run(jobs: Sequence[Prepared], options: Options) -> list[RunResult]:
     notes = tuple(dict.fromkeys(note for each in admitted for note in each))
     total = sum(len(each.plan.trials) for each in jobs)
 
-    def waiting(message: str) -> None:
+    def report_waiting(message: str) -> None:
         say(RunProgress(total, {}, message=message, notes=notes))
 
     with ExitStack() as held:
         try:
             with stop.paused():
-                lock = held.enter_context(carrier.hold(waiting, lambda: stop.requested))
+                lock = held.enter_context(carrier.hold(report_waiting, lambda: stop.requested))
             begun = [_begin(each, lock) for each in jobs]
         except Interrupted:
-            return [_untouched(each, stop, notes) for each in jobs]
+            return [_result_before_start(each, stop, notes) for each in jobs]
         ledgers = [ledger for ledger, _ in begun]
         turns = turns_of(jobs[0].plan.trials, jobs[0].job.experiment.spec.measure.seed) if len(jobs) > 1 else []
-        paired = _paired(ledgers, jobs[0].session) if turns else None
+        paired = _common_session_id(ledgers, jobs[0].session) if turns else None
         engines = [
             Engine(
                 # Trials on one machine would disturb each other: parallelism is for clusters.
                 each.job.experiment.spec.model_copy(update={"parallelism": 1}),
                 each.plan,
-                _ordered(each.plan, [name for side, name in turns if side == index]),
+                _order_trials(each.plan, [name for side, name in turns if side == index]),
                 each.job.folder,
                 ledgers[index],
                 carrier,
@@ -235,7 +235,7 @@ def _run(jobs: Sequence[Prepared], options: Options) -> list[RunResult]:
             )
             for index, each in enumerate(jobs)
         ]
-        return list(map(_with_sessions, jobs, _take_turns(engines, turns, say)))
+        return list(map(_add_sessions, jobs, _take_turns(engines, turns, say)))
 
 
 def _admit(carrier: Carrier, prepared: Prepared) -> Sequence[str]:
@@ -276,13 +276,13 @@ def _begin(prepared: Prepared, lock: Callable[[Path], None]) -> tuple[LedgerFile
     return folder.open_ledger(make_plan(job.public).trials), notes
 
 
-def _ordered(plan: Plan, names: Sequence[str]) -> dict[str, TrialSpec]:
+def _order_trials(plan: Plan, names: Sequence[str]) -> dict[str, TrialSpec]:
     """The trials by name, in the order of ``names`` or else of the plan."""
     trials = {trial.name: trial for trial in plan.trials}
     return {name: trials[name] for name in names or trials}
 
 
-def _paired(ledgers: Sequence[LedgerFile], session: int) -> str:
+def _common_session_id(ledgers: Sequence[LedgerFile], session: int) -> str:
     """What names the common session: as the bundles have it, if it was interrupted."""
     begun = [entry for each in ledgers for entry in each.ledger.of(Event.session, Event.resumed)]
     names = (entry.paired for entry in begun if entry.session == session + 1 and entry.paired)
@@ -304,16 +304,16 @@ def _take_turns(engines: Sequence[Engine], turns: Sequence[tuple[int, str]], say
     return [engine.finish(engine.advance()) for engine in engines]
 
 
-def _untouched(prepared: Prepared, stop: StopRequest, notes: tuple[str, ...]) -> RunResult:
+def _result_before_start(prepared: Prepared, stop: StopRequest, notes: tuple[str, ...]) -> RunResult:
     """The result of a run that was stopped while it waited."""
     spec, folder, names = prepared.job.experiment.spec, prepared.job.folder, prepared.plan.trials.names
     records = {name: record for name in names if prepared.continues and (record := folder.published(name))}
     needless = _needless(prepared.job, prepared.plan, records)
     observed = {name: final(record, spec) for name, record in records.items()}
     status = decide(spec, [name for name in names if name not in needless], observed).status
-    return _with_sessions(prepared, RunResult(folder.path, status, records, stop.times > 0, not stop.times, notes))
+    return _add_sessions(prepared, RunResult(folder.path, status, records, stop.times > 0, not stop.times, notes))
 
 
-def _with_sessions(prepared: Prepared, result: RunResult) -> RunResult:
+def _add_sessions(prepared: Prepared, result: RunResult) -> RunResult:
     sessions = prepared.job.folder.sessions(prepared.plan.points)
     return replace(result, sessions=sessions, begun=sessions == prepared.session + 1)

@@ -34,7 +34,7 @@ def check(file: ClaimsFile, *, write: bool) -> list[str]:
     named = {name for kind in (file.pictures, file.terminals, file.dated_pictures) for name in _names(kind)}
     found = [f"{path}: a picture that claims.toml does not name" for path in _files() if path not in named]
     for terminal in file.terminals:
-        found += _shown(terminal, write=write)
+        found += _check_terminal_picture(terminal, write=write)
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         beside = stack.enter_context(ThreadPoolExecutor(1))  # a notebook runs in a process of its own
         ran = [beside.submit(lambda path: list(_ran(path, write=write)), ROOT / each.file) for each in file.notebooks]
@@ -45,12 +45,12 @@ def check(file: ClaimsFile, *, write: bool) -> list[str]:
                 print(f"skipped: {picture.file} (no chromium on PATH)")
                 continue
             drawn = _plot(picture, folder) if picture.plot else _screenshot(picture, folder, chromium)
-            found += _compared(picture, drawn, write=write)
+            found += _check_bundle_picture(picture, drawn, write=write)
         found += [line for run in ran for line in run.result()]
     return found
 
 
-def _shown(picture: TerminalPicture, *, write: bool) -> Iterator[str]:
+def _check_terminal_picture(picture: TerminalPicture, *, write: bool) -> Iterator[str]:
     file, drawn = ROOT / picture.file, svg(picture)
     if file.is_file() and file.read_text(encoding="utf-8") == drawn:
         return
@@ -95,7 +95,7 @@ def _screenshot(picture: BundlePicture, folder: Path, chromium: Browser | None) 
     return file
 
 
-def _compared(picture: BundlePicture, drawn: Path, *, write: bool) -> Iterator[str]:
+def _check_bundle_picture(picture: BundlePicture, drawn: Path, *, write: bool) -> Iterator[str]:
     file = ROOT / picture.file
     if not drawn.is_file():
         yield f"{picture.file}: {picture.bundle} has no plot {picture.plot!r}"

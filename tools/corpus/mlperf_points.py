@@ -85,7 +85,7 @@ def import_results(path: Path, name: str | None = None) -> Imported:
     points = [replace(each, scaling=scalings.get((each.submitter, each.system, each.benchmark))) for each in points]
     points = [replace(each, submitter=_POWER.sub("", each.submitter)) for each in points]
     unique, aliased = without_copies(points)
-    return Imported(Corpus((source,), tuple(unique)), (*notes, *_of_skipped(skipped), *aliased), count)
+    return Imported(Corpus((source,), tuple(unique)), (*notes, *_summarize_skipped(skipped), *aliased), count)
 
 
 def _scaling(data: bytes) -> float:
@@ -109,8 +109,8 @@ def _system(file: str, data: bytes) -> _System | str:
         device=device_name(_text(tree, "accelerator_model_name")),
         nodes=nodes,
         devices_per_node=each,
-        software=_joined([_text(tree, "framework"), _stack(tree.get("other_software_stack"))]),
-        interconnect=_joined([_text(tree, "accelerator_interconnect"), _text(tree, "host_networking")]),
+        software=_join_texts([_text(tree, "framework"), _stack(tree.get("other_software_stack"))]),
+        interconnect=_join_texts([_text(tree, "accelerator_interconnect"), _text(tree, "host_networking")]),
     )
 
 
@@ -124,7 +124,7 @@ def _count(tree: Any, field: str) -> int:
 def _stack(stack: Any) -> str:
     """Versions that bear on speed, of a description that is a mapping, a list of mappings, or a text."""
     if isinstance(stack, list):
-        return _joined([_stack(each) for each in stack])
+        return _join_texts([_stack(each) for each in stack])
     if not isinstance(stack, Mapping):
         return str(stack or "")
     return ", ".join(f"{key} {value}" for key, value in stack.items() if _VERSIONS.search(str(key)))
@@ -134,7 +134,7 @@ def _text(tree: Mapping[str, Any], field: str) -> str:
     return str(tree.get(field) or "")
 
 
-def _joined(texts: Sequence[str]) -> str:
+def _join_texts(texts: Sequence[str]) -> str:
     cleaned = (" ".join(re.sub(r"[^\x20-\x7e]", " ", text).split()) for text in texts)
     return "; ".join(text for text in cleaned if text.lower() not in _NOTHING)[:_MOST_TEXT]
 
@@ -208,7 +208,7 @@ def _run(run: LoggedRun, rate: Rate, proved: bool) -> PublishedRun:
     )
 
 
-def _of_skipped(skipped: Sequence[tuple[str, str]]) -> list[str]:
+def _summarize_skipped(skipped: Sequence[tuple[str, str]]) -> list[str]:
     """A line for all files of a folder that were skipped for one reason."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, why in skipped:

@@ -99,12 +99,12 @@ def start_training(ground: Ground) -> None:
 def start_jobset(ground: Ground) -> None:
     """Ready once its webhook listens; it sees pods of JobSets only, as its own installation has it."""
 
-    def changed(webhook: Object) -> Object:
+    def select_jobset_pods(webhook: Object) -> Object:
         pods = webhook["rules"][0]["resources"] == ["pods"]
         return webhook | ({"objectSelector": _OF_A_JOBSET} if pods else {})
 
     jobset = _Operator(ground, JOBSET, "jobset-webhook-service.jobset-system.svc")
-    jobset.register(changed)
+    jobset.register(select_jobset_pods)
     configuration = {
         "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
         "internalCertManagement": {"enable": False},
@@ -146,13 +146,13 @@ def start_kueue(ground: Ground) -> None:
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.kueue.x-k8s.io"
         ground.rest.call("PATCH", path, {"spec": {"conversion": conversion}}, MERGE)
 
-    def changed(webhook: Object) -> Object | None:
+    def select_queued_kinds(webhook: Object) -> Object | None:
         (resource, *_) = webhook["rules"][0]["resources"]
         if resource in _OF_KUEUE:
             return webhook
         return webhook | {"namespaceSelector": _NOT_OF_THE_SYSTEM} if resource in queued.values() else None
 
-    kueue.register(changed)
+    kueue.register(select_queued_kinds)
     configuration = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "namespace": "kueue-system",

@@ -23,7 +23,7 @@ def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: Mapping[
 
     ``alone`` is the highest bus bandwidth of the all-reduce by itself in GB/s, by workers and nodes.
     """
-    sent = _sent(bundles)
+    sent = _bytes_per_step(bundles)
     columns = (
         Column("sent_mib", "Sent per step", "number", "MiB"),
         Column("step_ms", "Step", "number", "ms", interval=True),
@@ -39,7 +39,7 @@ def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: Mapping[
         if size is None or p.step_s is None:
             return [None] * len(columns)
         over_step = p.step_s.reciprocal().scaled(size / 1e9) if size else None
-        exposed = p.exposed_s.value if p.exposed_s and _told_from_nothing(p) else 0.0
+        exposed = p.exposed_s.value if p.exposed_s and _has_exposed_time(p) else 0.0
         link = alone.get((p.workers, p.point.nodes))
         return or_pending(
             p,
@@ -56,7 +56,7 @@ def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: Mapping[
     return replace(table, rows=tuple(cells for cells in table.rows if cells[-len(columns) - 1] not in (None, 0.0)))
 
 
-def _told_from_nothing(p: PointResult) -> bool:
+def _has_exposed_time(p: PointResult) -> bool:
     """Whether exposed communication is long enough to divide by, and no scatter around zero."""
     if p.exposed_s is None or p.step_s is None or p.exposed_s.unknown:
         return False
@@ -64,7 +64,7 @@ def _told_from_nothing(p: PointResult) -> bool:
     return low > 0 and p.exposed_s.value >= LEAST_SHARE * p.step_s.value
 
 
-def _sent(bundles: Sequence[Bundle]) -> dict[tuple[str, str], float]:
+def _bytes_per_step(bundles: Sequence[Bundle]) -> dict[tuple[str, str], float]:
     """Bytes that rank 0 sends in a step, by bundle and point; the median over repetitions."""
     sent: dict[tuple[str, str], list[float]] = {}
     for bundle in bundles:

@@ -234,7 +234,12 @@ class _Pod:
             name, text = entry.get("name"), entry.get("value")
             if isinstance(name, str) and places(name):
                 self.left.append(f"the variable {name} (set for each rank)")
-            elif isinstance(name, str) and isinstance(text, str) and _PLAIN.fullmatch(name) and not _filled(text):
+            elif (
+                isinstance(name, str)
+                and isinstance(text, str)
+                and _PLAIN.fullmatch(name)
+                and not _has_placeholder(text)
+            ):
                 self.env[name] = text
             else:
                 kept.append(entry)
@@ -315,7 +320,7 @@ def _rename_volumes(main: dict[str, Any], pod: dict[str, Any]) -> None:
                     mount["name"] = volume["name"]
 
 
-def _filled(text: str) -> bool:
+def _has_placeholder(text: str) -> bool:
     """Whether the kubelet would fill something in, or a placeholder's braces are meant as they are."""
     return "$(" in text or re.search(r"\{[A-Za-z_]", text) is not None
 

@@ -81,13 +81,13 @@ def started(words: Sequence[str], launcher: Launcher) -> Started:
         )
     at = _script_at(words)
     if at is None:
-        return _started(_parsed(list(words), launcher))
+        return _make_program(_parse_words(list(words), launcher))
     script = re.sub(r"\\\n\s*", "", words[at]).strip()
     lines = [line for line in script.splitlines() if not _SETTING.fullmatch(line)]
     plain = lines[0].strip().removeprefix("exec ") if len(lines) == 1 else ""
     if plain and not _SHELL_ONLY.search(plain):
-        return _started(_parsed(_split(plain), launcher))
-    return _in_shell(list(words[:at]), script, launcher)
+        return _make_program(_parse_words(_split(plain), launcher))
+    return _parse_shell_script(list(words[:at]), script, launcher)
 
 
 def with_placeholders(program: Started, numbers: Mapping[str, int]) -> Started:
@@ -125,18 +125,18 @@ def _script_at(words: Sequence[str]) -> int | None:
     return None
 
 
-def _in_shell(shell: list[str], script: str, launcher: Launcher) -> Started:
+def _parse_shell_script(shell: list[str], script: str, launcher: Launcher) -> Started:
     """The script with its launcher taken out of it."""
     inside: list[str] = []
 
-    def hidden(match: re.Match[str]) -> str:
+    def hide(match: re.Match[str]) -> str:
         inside.append(match[0])
         return f"\ue000{len(inside) - 1}\ue001"
 
-    def shown(text: str) -> str:
+    def restore(text: str) -> str:
         return re.sub("\ue000(\\d+)\ue001", lambda match: inside[int(match[1])], text)
 
-    masked = _SUBSTITUTED.sub(hidden, script.replace("\ue000", ""))
+    masked = _SUBSTITUTED.sub(hide, script.replace("\ue000", ""))
     match = _LAUNCHER.search(masked)
     if match is None:
         program = Started(_custom([*shell, _literal(script)], launcher))
@@ -144,18 +144,18 @@ def _in_shell(shell: list[str], script: str, launcher: Launcher) -> Started:
             "the shell script runs once for each worker; if it starts ranks itself, take that out of it"
         )
         return program
-    parsed = _parsed(_quoted_words(match["words"]), launcher)
-    if _replaced(parsed.words) is None:
+    parsed = _parse_words(_split_with_quotes(match["words"]), launcher)
+    if _find_program(parsed.words) is None:
         begin = "" if match["before"].endswith("exec ") else "exec "
         before, after = (_literal(masked[: match.start("words")]), _literal(masked[match.end("words") :]))
-        text = shown(f"{before}{begin}{' '.join(parsed.words)}{after}")
+        text = restore(f"{before}{begin}{' '.join(parsed.words)}{after}")
         parsed = replace(parsed, words=(*shell, text))
     env = {name: "".join(_split(text)) for name, text in parsed.env.items() if not _COMPUTED.search(text)}
     left = [f"{name}={text}" for name, text in parsed.env.items() if name not in env]
-    return _started(replace(parsed, env=env, dropped=tuple(map(shown, [*parsed.dropped, *left]))))
+    return _make_program(replace(parsed, env=env, dropped=tuple(map(restore, [*parsed.dropped, *left]))))
 
 
-def _quoted_words(text: str) -> list[str]:
+def _split_with_quotes(text: str) -> list[str]:
     """The words of a line with their quotes, for a shell that reads them again."""
     words = _WORD.findall(text)
     if len(_split(text)) != len(words):
@@ -170,8 +170,8 @@ def _split(text: str) -> list[str]:
         raise CommandError(f"the command cannot be read: {error}") from None
 
 
-def _parsed(words: list[str], launcher: Launcher) -> ScriptCommand:
-    escaped = [_literal(word) for word in _without_hosts(words)]
+def _parse_words(words: list[str], launcher: Launcher) -> ScriptCommand:
+    escaped = [_literal(word) for word in _remove_host_options(words)]
     program = parse_command(escaped)
     if program.launcher is Launcher.processes:
         return replace(program, launcher=launcher)
@@ -183,7 +183,7 @@ def _literal(text: str) -> str:
     return _BRACED.sub(r"{{\1}}", text)
 
 
-def _without_hosts(words: list[str]) -> list[str]:
+def _remove_host_options(words: list[str]) -> list[str]:
     """The words without the launcher's options about nodes, which the experiment varies."""
     base = words[0].rpartition("/")[2]
     rest, kept = words[1:], [words[0]]
@@ -209,15 +209,15 @@ def _custom(command: list[str], launcher: Launcher) -> dict[str, Any]:
     return {"program": "custom", "command": command, "launcher": launcher.value}
 
 
-def _started(parsed: ScriptCommand) -> Started:
-    program = _replaced(parsed.words) or Started(_custom(list(parsed.words), parsed.launcher))
+def _make_program(parsed: ScriptCommand) -> Started:
+    program = _find_program(parsed.words) or Started(_custom(list(parsed.words), parsed.launcher))
     program.env, program.ranks = dict(parsed.env), parsed.ranks
     if parsed.dropped:
         program.notes.append(f"the launcher's {', '.join(parsed.dropped)} has no effect here and is left out")
     return program
 
 
-def _replaced(words: Sequence[str]) -> Started | None:
+def _find_program(words: Sequence[str]) -> Started | None:
     """The program that does what the command does; None where it is one of the user's own."""
     for program in PROGRAMS.loadable().values():
         if (made := program.of_command(words)) is not None:

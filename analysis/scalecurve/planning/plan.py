@@ -147,7 +147,7 @@ def plan(
         stepped = [startup_seconds + steps_of(trial) * step_seconds for trial in made.trials]
         seconds = [by_step if timed is None else timed for timed, by_step in zip(times, stepped, strict=True)]
         source.append(f"{step_seconds:g} s per step and {startup_seconds:g} s of startup assumed for all others")
-    source += _repeated(measure, session)
+    source += _describe_repetitions(measure, session)
     source += _ladder(experiment)
     cost = experiment.spec.cost
     price, currency = (cost.per_worker_hour, cost.currency) if cost else (None, "USD")
@@ -187,7 +187,7 @@ def _power(experiment: ScalingExperiment, earlier: Bundle | None) -> tuple[str, 
     )
 
 
-def _repeated(measure: Repeated, session: int | None) -> Iterator[str]:
+def _describe_repetitions(measure: Repeated, session: int | None) -> Iterator[str]:
     """What sessions and precision mean for time and money."""
     count, hours = measure.sessions.count, measure.sessions.every_hours
     if session is None and count > 1:
@@ -229,7 +229,7 @@ def seconds_in(bundle: Bundle) -> Callable[[TrialSpec], float | None]:
             ran.setdefault(_same(trial.spec), []).append(trial.record)
 
     def seconds(trial: TrialSpec) -> float | None:
-        timed = [_as_long_as(record, trial) for record in (ran.get(_same(trial), ()) if ran else ())]
+        timed = [_scale_duration(record, trial) for record in (ran.get(_same(trial), ()) if ran else ())]
         durations = [value for value in timed if value is not None]
         return median(durations) if durations else None
 
@@ -241,7 +241,7 @@ def _same(trial: TrialSpec) -> str:
     return canonical_json({"point": trial.point.wire(), "workload": trial.workload.wire()})
 
 
-def _as_long_as(record: TrialRecord, trial: TrialSpec) -> float | None:
+def _scale_duration(record: TrialRecord, trial: TrialSpec) -> float | None:
     """Seconds from the first to the last entry of the record's timeline, with this trial's number of steps."""
     times = [entry.at_ns for entry in record.timeline]
     if len(times) < 2 or record.trial.measure.accuracy != trial.measure.accuracy:

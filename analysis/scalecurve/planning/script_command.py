@@ -132,7 +132,7 @@ def parse_command(words: Sequence[str]) -> ScriptCommand:
         command = _torchrun(rest[3:])
         return ScriptCommand(command.words, command.launcher, env, command.ranks, command.dropped)
     if _PYTHON.fullmatch(_base(rest[0])):
-        _with_script(rest[1:], rest[0])
+        _require_script(rest[1:], rest[0])
     return ScriptCommand(tuple(rest), Launcher.processes, env)
 
 
@@ -186,7 +186,7 @@ def _check_placeholders(words: Sequence[str]) -> None:
             raise CommandError(f"unknown placeholder {{{name}}}; {expected}")
 
 
-def _with_script(words: Sequence[str], launcher: str) -> list[str]:
+def _require_script(words: Sequence[str], launcher: str) -> list[str]:
     """The words of a Python command, which need a script or a module."""
     if all(word.startswith("-") for word in words):
         raise CommandError(f"{launcher}: no script to start; expected one such as: {launcher} train.py")
@@ -211,7 +211,7 @@ def _torchrun(words: Sequence[str]) -> ScriptCommand:
     else:
         module = "m" in options or "module" in options
         program = ["python", *(["-m"] if module else []), *rest]
-    return _launched(program, Launcher.torchrun, options, "nproc-per-node")
+    return _make_command(program, Launcher.torchrun, options, "nproc-per-node")
 
 
 def _accelerate(words: Sequence[str]) -> ScriptCommand:
@@ -232,7 +232,7 @@ def _accelerate(words: Sequence[str]) -> ScriptCommand:
     env = {"ACCELERATE_MIXED_PRECISION": options["mixed-precision"]} if "mixed-precision" in options else {}
     env |= {"ACCELERATE_USE_CPU": "true"} if "cpu" in options else {}
     module = ["-m"] if {"m", "module"} & options.keys() else []
-    return _launched(
+    return _make_command(
         ["python", *module, *rest], Launcher.torchrun, options, "num-processes", env, ("mixed-precision", "cpu")
     )
 
@@ -246,7 +246,7 @@ def _deepspeed(words: Sequence[str]) -> ScriptCommand:
     )
     _one_node(options.get("num-nodes", "1"), "--num_nodes")
     module = ["-m"] if "module" in options else []
-    return _launched(["python", *module, *rest], Launcher.torchrun, options, "num-gpus")
+    return _make_command(["python", *module, *rest], Launcher.torchrun, options, "num-gpus")
 
 
 def _mpirun(words: Sequence[str]) -> ScriptCommand:
@@ -306,10 +306,10 @@ def _split(
             options[name] = value if equals else rest.pop(0)
         else:
             raise CommandError(f"{launcher} {word}: expected a value")
-    return options, _with_script(rest, launcher)
+    return options, _require_script(rest, launcher)
 
 
-def _launched(
+def _make_command(
     program: Sequence[str],
     launcher: Launcher,
     options: Mapping[str, str],
@@ -325,11 +325,11 @@ def _launched(
         launcher,
         env or {},
         int(number) if number.isdigit() else None,
-        tuple(_dropped(options, (ranks, "standalone", "m", "module", "no-python", *carried))),
+        tuple(_spell_dropped(options, (ranks, "standalone", "m", "module", "no-python", *carried))),
     )
 
 
-def _dropped(options: Mapping[str, str], carried: Sequence[str]) -> Iterator[str]:
+def _spell_dropped(options: Mapping[str, str], carried: Sequence[str]) -> Iterator[str]:
     for name, value in options.items():
         if name not in carried:
             yield f"--{name} {value}".strip()

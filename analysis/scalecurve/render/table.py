@@ -99,9 +99,9 @@ class Table:
             if not column.detail and (column.keep or not self.rows or any(row[index] is not None for row in self.rows))
         ]
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
-        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)._with_short_names()
+        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)._shorten_names()
 
-    def _with_short_names(self) -> Table:
+    def _shorten_names(self) -> Table:
         at = next((i for i, column in enumerate(self.columns) if column.name in ("series", "curve")), None)
         if at is None:
             return self
@@ -313,14 +313,14 @@ def _markdown(table: Table, titled: bool) -> str:
 def markdown_note(text: str) -> str:
     """A sentence escaped for Markdown, but for the commands in it: code in backticks, of plain characters."""
     parts = _COMMAND.split(one_line(text))
-    return "".join(part if _COMMAND.fullmatch(part) else _escaped(part) for part in parts)
+    return "".join(part if _COMMAND.fullmatch(part) else _escape_markdown(part) for part in parts)
 
 
 def markdown_text(text: str) -> str:
     """Text escaped for Markdown: no table cell, tag, link or emphasis can begin in it."""
-    return _escaped(one_line(text))
+    return _escape_markdown(one_line(text))
 
 
-def _escaped(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{char}" if char in "\\`|*[]" else char for char in text)

@@ -95,13 +95,15 @@ def price_list(
         for name, column in columns.items()
         for entry in column
     }
-    counts = _thinned([entry for column in columns.values() for entry in column])
+    counts = _choose_counts([entry for column in columns.values() for entry in column])
     rows = [(workers, tuple(cells.get((name, workers)) for name in columns)) for workers in counts]
     priced = any(costs.currency for costs in measured)
     shown = tuple(columns) if not many or len(bundles) > 1 else ()
     best_of = len(measured) if many else 0
     by_accuracy = many and all(entry.rank is not None for entry in entries)
-    return PriceList(work, shown, tuple(rows), priced, best_of, _rate(measured), by_accuracy, _assumed(measured, work))
+    return PriceList(
+        work, shown, tuple(rows), priced, best_of, _rate(measured), by_accuracy, _epoch_assumption(measured, work)
+    )
 
 
 def _rate(series: Sequence[SeriesCost]) -> str:
@@ -110,7 +112,7 @@ def _rate(series: Sequence[SeriesCost]) -> str:
     return f"{formatting.number(price, 3)} {currency} per worker-hour" if price is not None else ""
 
 
-def _assumed(series: Sequence[SeriesCost], work: str) -> str:
+def _epoch_assumption(series: Sequence[SeriesCost], work: str) -> str:
     """Larger batches may need more epochs; nothing here says how many."""
     grows = any(costs.series.mode is Mode.weak and len(costs.series.measured) > 1 for costs in series)
     return "Weak scaling: the same epochs, at batches that grow with the workers." if grows and "epochs" in work else ""
@@ -121,7 +123,7 @@ def _cell(entry: _Entry, column: Sequence[_Entry], others: Sequence[_Entry], ran
     money = f"{formatting.number(entry.money.value, 3)} {entry.costs.currency}" if entry.money else ""
     time = formatting.seconds(entry.time.value, max(e.time.value for e in column))
     remark = _remarks(column).get(entry.workers, "") if others else _remark(entry)
-    return CountPrice(entry.series, time, money, remark, _tied(entry, others, ranking))
+    return CountPrice(entry.series, time, money, remark, _count_ties(entry, others, ranking))
 
 
 def _work(series: Sequence[SeriesCost]) -> str:
@@ -169,7 +171,7 @@ def _best_at_each(entries: Sequence[_Entry]) -> list[_Entry]:
     return [min((e for e in entries if e.workers == workers), key=position) for workers in counts]
 
 
-def _tied(best: _Entry, entries: Sequence[_Entry], ranking: Ranking) -> int:
+def _count_ties(best: _Entry, entries: Sequence[_Entry], ranking: Ranking) -> int:
     """The other curves at this count that are not separable from the best, or whose interval overlaps its."""
     if entries and all(entry.rank is not None for entry in entries):
         return ranking.ties([e.place for e in entries if e.workers == best.workers])
@@ -199,7 +201,7 @@ def _remark(entry: _Entry) -> str:
     return ", ".join(word for word, workers in best if workers == entry.workers)
 
 
-def _thinned(shown: Sequence[_Entry]) -> list[int]:
+def _choose_counts(shown: Sequence[_Entry]) -> list[int]:
     """The counts to show: the ends, the best ones, and as many of the largest others as there is room for."""
     counts = sorted({entry.workers for entry in shown})
     if len(counts) <= MOST_COUNTS:

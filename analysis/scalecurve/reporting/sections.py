@@ -28,7 +28,7 @@ from scalecurve_api.text import count, spell_value
 _SHOWN = ((0.05, "5 %", "p5"), (0.5, "Median", "median"), (0.95, "95 %", "p95"), (0.99, "99 %", "p99"))
 
 
-def _measured(analysis: Analysis) -> bool:
+def _has_measurements(analysis: Analysis) -> bool:
     return any(series.measured for series in analysis.scaling.series)
 
 
@@ -45,7 +45,7 @@ def _axes(analysis: Analysis) -> Body:
 
 
 def _time(analysis: Analysis) -> Body:
-    if not _measured(analysis):
+    if not _has_measurements(analysis):
         return Body()
     alone = {place: rate for each in contributions() for place, rate in each.bandwidths(analysis).items()}
     sent = wire_table(analysis.curves, analysis.bundles, alone)
@@ -57,7 +57,7 @@ def _traces(analysis: Analysis) -> Body:
     return Body(tuple(trace_tables(traced_points(analysis.bundles))))
 
 
-def _excluded(analysis: Analysis) -> Body:
+def _exclusions(analysis: Analysis) -> Body:
     return Body((excluded_table(analysis.scaling), problem_table(analysis.scaling, analysis.step_summaries.problems)))
 
 
@@ -71,10 +71,16 @@ _REPORT_SECTIONS: tuple[tuple[str, str, str, int, Callable[[Analysis], Body]], .
     ("scale", "axes", "Along each axis", 15, _axes),
     ("bend", "time", "Where the time goes", 20, _time),
     ("bend", "traces", "Traced steps", 27, _traces),
-    ("cost", "cost", "Time and cost", 30, lambda f: Body((f.costs.table(),) if _measured(f) and f.costs.known else ())),
+    (
+        "cost",
+        "cost",
+        "Time and cost",
+        30,
+        lambda f: Body((f.costs.table(),) if _has_measurements(f) and f.costs.known else ()),
+    ),
     ("bend", "diagnosis", "Diagnosis", 140, lambda f: Body(always=(f.diagnosis.table(),) if f.diagnosis.rows else ())),
     ("believe", "trials", "Trials", 145, lambda f: Body((trial_table(f.bundles),))),
-    ("believe", "excluded", "Excluded trials and files", 150, _excluded),
+    ("believe", "excluded", "Excluded trials and files", 150, _exclusions),
     ("believe", "comparability", "Comparability", 160, lambda f: Body((difference_table(f.differences),))),
     ("believe", "environment", "Environment", 170, _environment),
 )

@@ -87,7 +87,7 @@ def change_points(
     searched = [_stretch(index, curve, range(len(curve))) for index, curve in enumerate(curves)]
     while searched := [stretch for stretch in searched if len(stretch.values) >= LEAST_SESSIONS]:
         further = []
-        for stretch, p_value in _tested(searched, permutations, rng):
+        for stretch, p_value in _test_stretches(searched, permutations, rng):
             if p_value > alpha:
                 continue
             inner = _real_edges(np.array(stretch.values), _widest(stretch.values), alpha, rng)
@@ -102,7 +102,7 @@ def change_points(
     return [
         change
         for index, curve in enumerate(curves)
-        for change in _measured(index, curve, edges[index], alpha, rng)
+        for change in _measure_changes(index, curve, edges[index], alpha, rng)
         if change is not None
     ]
 
@@ -112,7 +112,9 @@ def _stretch(index: int, curve: Sequence[float | None], sessions: Sequence[int])
     return _Stretch(index, tuple(session for session, _ in known), tuple(value for _, value in known))
 
 
-def _tested(stretches: Sequence[_Stretch], permutations: int, rng: np.random.Generator) -> list[tuple[_Stretch, float]]:
+def _test_stretches(
+    stretches: Sequence[_Stretch], permutations: int, rng: np.random.Generator
+) -> list[tuple[_Stretch, float]]:
     """Each stretch with its p value over all of them: Westfall and Young's single step."""
     last = max(stretch.sessions[-1] for stretch in stretches)
     keys = rng.random((permutations, last + 1))  # one order of all sessions; each stretch has it for its own
@@ -186,7 +188,7 @@ def _sums(rows: Array) -> tuple[Array, Array]:
     return sums, np.maximum(np.sum(centred**2, axis=1), 1e-300)
 
 
-def _measured(
+def _measure_changes(
     index: int, curve: Sequence[float | None], edges: dict[int, float], alpha: float, rng: np.random.Generator
 ) -> list[ChangePoint | None]:
     """Place and size of each change, between the changes beside it."""

@@ -64,7 +64,7 @@ def throughput(point: Point, level: float = 0.95, noise: Spread | None = None) -
     spread = _spread(groups)
     if sessions > 1:
         method, weights = Method.SESSIONS, _shares(groups)
-        values = _by_session(point, [math.log(wall / samples) for samples, wall in groups])
+        values = _group_by_session(point, [math.log(wall / samples) for samples, wall in groups])
         means = _session_totals(point)
         spread = larger(level, sessions, _spread(means), within(values, weights))
     if two := of_two(point, noise):
@@ -89,7 +89,7 @@ def ratio(
     """
     _check(level, numerator, denominator)
     log_value = log_ratio(numerator, denominator, level, noise, paired=paired)
-    first, second = _of_common_sessions(numerator, denominator)
+    first, second = _select_common_sessions(numerator, denominator)
     return positive(
         _rate(first) / _rate(second),
         log_value.spread,
@@ -129,7 +129,7 @@ def difference(minuend: Point, subtrahend: Point, level: float = 0.95, *, paired
     third of the longer of both times (``LARGEST_PART``) tells nothing.
     """
     _check(level, minuend, subtrahend)
-    minuend, subtrahend = _of_common_sessions(minuend, subtrahend)
+    minuend, subtrahend = _select_common_sessions(minuend, subtrahend)
     times = 1 / _rate(minuend), 1 / _rate(subtrahend)
     value = times[0] - times[1]
     spread, method, sessions = _two_point_spread(minuend, subtrahend, level, float, paired)
@@ -144,7 +144,7 @@ def log_ratio(
     numerator: Point, denominator: Point, level: float = 0.95, noise: Spread | None = None, *, paired: bool = False
 ) -> LogRatio:
     """The log of the ratio of two throughputs with its spread, for tests of change."""
-    first, second = _of_common_sessions(numerator, denominator)
+    first, second = _select_common_sessions(numerator, denominator)
     spread, method, sessions = _two_point_spread(first, second, level, math.log, paired, noise)
     value = math.log(_rate(first)) - math.log(_rate(second))
     return LogRatio(value, spread, method, min(len(first), len(second)), sessions)
@@ -162,7 +162,7 @@ def _rate(point: Point) -> float:
     return samples / math.fsum(repetition.total_wall_s for repetition in point)
 
 
-def _of_common_sessions(first: Point, second: Point) -> tuple[Point, Point]:
+def _select_common_sessions(first: Point, second: Point) -> tuple[Point, Point]:
     """Both points in the sessions that measured both; as they are where there is none."""
     common = {r.session for r in first} & {r.session for r in second}
     if not common:
@@ -195,13 +195,15 @@ def _two_point_spread(
     if method is Method.NONE:
         return None, method, 1
     if len(sessions) > 1:
-        between = _paired_spread(_session_totals(first), _session_totals(second), scale)
+        between = _spread_of_pairs(_session_totals(first), _session_totals(second), scale)
         # A point with runs of two kinds has means of few values: those of three sessions tie, and show no spread.
         mixed = {found.point for found in two_kinds([first, second], least=0.0)}
-        inside = _within_sessions(first, second, scale, paired) if len(sessions) == 2 or len(mixed) == 1 else None
+        inside = (
+            _spread_within_sessions(first, second, scale, paired) if len(sessions) == 2 or len(mixed) == 1 else None
+        )
         return larger(level, len(sessions), between, inside), Method.SESSIONS, len(sessions)
     if paired and len(groups_first) == len(groups_second):
-        return _paired_spread(groups_first, groups_second, scale), method, 1
+        return _spread_of_pairs(groups_first, groups_second, scale), method, 1
     of_curve = [of_two(point, noise) if method is Method.WELCH else None for point in (first, second)]
     if noise and all(of_curve):  # one estimate, used twice
         return Spread(math.fsum(part.variance for part in of_curve if part), noise.degrees), Method.POOLED, 1
@@ -210,21 +212,21 @@ def _two_point_spread(
     return total(parts), Method.POOLED if any(of_curve) else method, 1
 
 
-def _within_sessions(first: Point, second: Point, scale: Scale, paired: bool) -> Spread | None:
+def _spread_within_sessions(first: Point, second: Point, scale: Scale, paired: bool) -> Spread | None:
     sides = [_replicates(point, Method.WELCH)[0] for point in (first, second)]
     values = [[scale(wall / samples) for samples, wall in side] for side in sides]
     if paired:
         gaps = [one - other for one, other in zip(*values, strict=True)]
-        return within(_by_session(first, gaps), _shares(sides[0]))
+        return within(_group_by_session(first, gaps), _shares(sides[0]))
     parts = [
-        within(_by_session(point, of), _shares(side))
+        within(_group_by_session(point, of), _shares(side))
         for point, of, side in zip((first, second), values, sides, strict=True)
     ]
     known = [part for part in parts if part]
     return total(known) if len(known) == 2 else None
 
 
-def _by_session(point: Point, values: Sequence[float]) -> list[list[float]]:
+def _group_by_session(point: Point, values: Sequence[float]) -> list[list[float]]:
     by_session: dict[int, list[float]] = {}
     for repetition, value in zip(point, values, strict=True):
         by_session.setdefault(repetition.session, []).append(value)
@@ -244,7 +246,7 @@ def _spread(groups: Replicates, scale: Scale = math.log) -> Spread | None:
     return weighted_mean([scale(wall / samples) for samples, wall in groups], _shares(groups))
 
 
-def _paired_spread(first: Replicates, second: Replicates, scale: Scale) -> Spread:
+def _spread_of_pairs(first: Replicates, second: Replicates, scale: Scale) -> Spread:
     gaps = [
         scale(wall / samples) - scale(other_wall / other_samples)
         for (samples, wall), (other_samples, other_wall) in zip(first, second, strict=True)

@@ -53,7 +53,9 @@ def predict_collective(
     out: list[PredictedCollective] = []
     for count in workers:
         timed = [point for point in compared.points if point.shape.ranks == count]
-        out += _at_timed(compared, count) if timed else _at_another(compared, count, workers_per_node)
+        out += (
+            _predict_timed_count(compared, count) if timed else _predict_other_count(compared, count, workers_per_node)
+        )
     return tuple(out)
 
 
@@ -95,7 +97,7 @@ def prediction_table(
     return Table("collective_at_counts", f"{subject(comparisons)} by worker count", columns, tuple(rows), tuple(notes))
 
 
-def _at_timed(compared: CollectiveComparison, count: int) -> list[PredictedCollective]:
+def _predict_timed_count(compared: CollectiveComparison, count: int) -> list[PredictedCollective]:
     judged = selected(compared)
     left_out = judged.ranks_error is not None
     by_ranks = {(left.point.shape, left.point.bytes): left.predicted for left in judged.by_ranks}
@@ -113,7 +115,9 @@ def _at_timed(compared: CollectiveComparison, count: int) -> list[PredictedColle
     ]
 
 
-def _at_another(compared: CollectiveComparison, count: int, workers_per_node: int | None) -> list[PredictedCollective]:
+def _predict_other_count(
+    compared: CollectiveComparison, count: int, workers_per_node: int | None
+) -> list[PredictedCollective]:
     groups = {point.shape for point in compared.points if point.shape.ranks > 1}
     full = workers_per_node or max(group.per_node for group in groups)
     nodes = -(-count // full)
@@ -136,10 +140,12 @@ def _at_another(compared: CollectiveComparison, count: int, workers_per_node: in
         return [PredictedCollective(RankGroup(count), 0, name, REFUSED, reason=reason)]
     group = RankGroup(count, nodes)
     candidates = alike(compared, judged)
-    return [_predicted(judged, candidates, group, size) for size in sorted({point.bytes for point in compared.points})]
+    return [
+        _predict_point(judged, candidates, group, size) for size in sorted({point.bytes for point in compared.points})
+    ]
 
 
-def _predicted(
+def _predict_point(
     judged: CrossValidatedCollective, candidates: Sequence[CrossValidatedCollective], group: RankGroup, size: int
 ) -> PredictedCollective:
     predictions = [each.fit.predict(group, size) for each in candidates]

@@ -112,13 +112,13 @@ def predict_series(
         by_step = [on_curve(fitted, full) for on_curve in step_models]
         if fitted.points:
             models = (*_laws(fitted), *by_step, *others(fitted))
-            out.append(SeriesPrediction(full, fitted, models, _leading(models)))
+            out.append(SeriesPrediction(full, fitted, models, _select_leading(models)))
         else:
             out.append(SeriesPrediction(full, fitted, tuple(by_step)))
     return tuple(out)
 
 
-def _leading(models: Sequence[SeriesModel]) -> tuple[SeriesModel, ...]:
+def _select_leading(models: Sequence[SeriesModel]) -> tuple[SeriesModel, ...]:
     tested = [model for model in models if model.held_out_mean is not None]
     if len(tested) == 1 and not tested[0].parameters:
         return ()  # linear speed-up, tested alone: nothing to compare it with
@@ -129,7 +129,7 @@ def _laws(series: ObservedSeries) -> list[SeriesModel]:
     rows = [(point.workers, each.throughput) for point in series.points for each in point.repetitions]
     workers, rates = ([row[column] for row in rows] for column in (0, 1))
     compared = compare_laws([int(n) for n in workers], rates, baseline=_baseline(series), mode=series.mode)
-    measured = _measured(series)
+    measured = _throughput_by_workers(series)
     out = []
     for law in compared.laws:
         name, equation, fit = law.form.name, law.form.equation, law.fit
@@ -168,7 +168,7 @@ def _overlap(series: Sequence[ObservedSeries]) -> OnCurve:
         _refuse_without_steps(series)
         fit = fit_overlap(steps)
     except FitError as error:
-        return _failed(OVERLAP, OVERLAP_EQUATION, error)
+        return _model_of_failure(OVERLAP, OVERLAP_EQUATION, error)
     left_out = {
         step.run: None if error is None else step.step_s * (1 + error)
         for step, error in zip(fit.points, fit.held_out, strict=True)
@@ -178,11 +178,11 @@ def _overlap(series: Sequence[ObservedSeries]) -> OnCurve:
         batch = curve.batch_at(workers)
         return fit.predict(workers, batch / workers, nodes=curve.nodes_at(workers)).inverse(batch)
 
-    def excluded(point: ObservedPoint) -> float | None:
+    def predict_held_out(point: ObservedPoint) -> float | None:
         step_s = left_out[point.workers, point.point.nodes, point.batch_per_worker]
         return None if step_s is None else point.batch / step_s
 
-    return _fitted(OVERLAP, OVERLAP_EQUATION, fit.parameters, fit.notes, predict, excluded)
+    return _model_of_fit(OVERLAP, OVERLAP_EQUATION, fit.parameters, fit.notes, predict, predict_held_out)
 
 
 def _speed(series: Sequence[ObservedSeries]) -> OnCurve:
@@ -194,7 +194,7 @@ def _speed(series: Sequence[ObservedSeries]) -> OnCurve:
         _refuse_without_steps(series)
         fit = fit_speed("workers", workers, speeds, batch=batches)
     except FitError as error:
-        return _failed(SPEED, equation, error)
+        return _model_of_failure(SPEED, equation, error)
     left_out = {
         (w, m): None if error is None else f * (1 + error) for (w, m, f), error in zip(rows, fit.held_out, strict=True)
     }
@@ -205,11 +205,11 @@ def _speed(series: Sequence[ObservedSeries]) -> OnCurve:
         low, high = (None if end is None else end * batch for end in (speed.low, speed.high))
         return Prediction(speed.value * batch, low, high)
 
-    def excluded(point: ObservedPoint) -> float | None:
+    def predict_held_out(point: ObservedPoint) -> float | None:
         speed = left_out[point.workers, point.batch]
         return None if speed is None else speed * point.batch
 
-    return _fitted(SPEED, equation, fit.parameters, fit.notes, predict, excluded)
+    return _model_of_fit(SPEED, equation, fit.parameters, fit.notes, predict, predict_held_out)
 
 
 def _refuse_without_steps(series: Sequence[ObservedSeries]) -> None:
@@ -217,12 +217,12 @@ def _refuse_without_steps(series: Sequence[ObservedSeries]) -> None:
         raise FitError("needs step times, and only the throughput is known: import it with its batch")
 
 
-def _failed(name: str, equation: str, error: FitError) -> OnCurve:
+def _model_of_failure(name: str, equation: str, error: FitError) -> OnCurve:
     failure = str(error)
-    return lambda curve, _: SeriesModel(name, equation, failure=failure, measured=_measured(curve))
+    return lambda curve, _: SeriesModel(name, equation, failure=failure, measured=_throughput_by_workers(curve))
 
 
-def _fitted(
+def _model_of_fit(
     name: str,
     equation: str,
     parameters: tuple[Parameter, ...],
@@ -232,7 +232,7 @@ def _fitted(
 ) -> OnCurve:
     """``predict`` gives samples/s on a curve, ``excluded`` those at a point from a fit without it."""
 
-    def on_curve(curve: ObservedSeries, full: ObservedSeries) -> SeriesModel:
+    def make_model(curve: ObservedSeries, full: ObservedSeries) -> SeriesModel:
         # Like the laws, a model does not predict the point that it is relative to.
         others = [point for point in curve.points if point.workers != _baseline(curve)]
         return SeriesModel(
@@ -242,18 +242,18 @@ def _fitted(
             notes=notes,
             left_out={point.workers: excluded(point) for point in others},
             fitted={n: predict(full, n).value for n in curve.workers},
-            measured=_measured(curve),
+            measured=_throughput_by_workers(curve),
             predict=lambda workers: predict(full, workers),
         )
 
-    return on_curve
+    return make_model
 
 
 def _points(series: Sequence[ObservedSeries]) -> list[ObservedPoint]:
     return [point for each in series for point in each.points]
 
 
-def _measured(series: ObservedSeries) -> dict[int, float]:
+def _throughput_by_workers(series: ObservedSeries) -> dict[int, float]:
     return {point.workers: point.throughput for point in series.points}
 
 

@@ -142,11 +142,11 @@ def _scaling(points: Points) -> tuple[Table, ...]:
         text = points.texts[name].get("mode", "weak")
         if text not in tuple(Mode):
             raise FitError(f"mode {text!r}: expected one of {', '.join(Mode)}")
-        with _of(name):
+        with _prefix_errors(name):
             kept = [row for row in rows if row["workers"] not in points.hold_out]
             counts, rates = [_integer(row["workers"]) for row in kept], [row["throughput"] for row in kept]
             compared = compare_laws(counts, rates, mode=Mode(text))
-            predicted += _held_out(name, rows, points.hold_out, compared)
+            predicted += _predict_held_out(name, rows, points.hold_out, compared)
         if len(compared.leading) > 1:
             tied = not_separable([law.form.name for law in compared.leading])
             notes.append(f"{name}: {tied}." if name else f"{tied.capitalize()}.")
@@ -159,13 +159,13 @@ def _scaling(points: Points) -> tuple[Table, ...]:
             for left in judged.held_out:
                 predicted.append((name, left.workers, judged.form.name, left.measured, left.predicted, left.error))
     return (
-        _predicted((Column("workers", "Workers", "count"), Column("model", "Model")), "Throughput", predicted),
+        _prediction_table((Column("workers", "Workers", "count"), Column("model", "Model")), "Throughput", predicted),
         models_table(models, notes=notes, farthest=True),
         _parameter_table(parameters),
     )
 
 
-def _held_out(
+def _predict_held_out(
     name: str, rows: Sequence[dict[str, float]], hold_out: Collection[int], compared: LawComparison
 ) -> Iterator[tuple[Cell, ...]]:
     """Held-out counts by every law, and by the pooled normal forms that ``predict POINTS.csv`` uses."""
@@ -192,7 +192,7 @@ def _speed(points: Points) -> tuple[Table, ...]:
         kind = points.texts[name].get("kind") or ("sync" if "batch" in rows[0] else "async")
         if kind not in ("sync", "async"):
             raise FitError(f"kind {kind!r}: expected one of sync, async")
-        with _of(name):
+        with _prefix_errors(name):
             fit = fit_speed(
                 "sync" if kind == "sync" else "async",
                 [row["workers"] for row in rows],
@@ -207,7 +207,7 @@ def _speed(points: Points) -> tuple[Table, ...]:
             value = None if error is None else row["steps_per_s"] * (1 + error)
             predicted.append((name, row["workers"], row["servers"], row["steps_per_s"], value, error))
     where = (Column("workers", "Workers", "number"), Column("servers", "Servers", "number"))
-    return _predicted(where, "Steps/s", predicted), models_table(models), _parameter_table(parameters)
+    return _prediction_table(where, "Steps/s", predicted), models_table(models), _parameter_table(parameters)
 
 
 def _loss(points: Points) -> tuple[Table, ...]:
@@ -216,7 +216,7 @@ def _loss(points: Points) -> tuple[Table, ...]:
     notes: list[str] = []
     for name, rows in points.series.items():
         steps, losses = [row["step"] for row in rows], [row["loss"] for row in rows]
-        with _of(name):
+        with _prefix_errors(name):
             fit = fit_loss(steps, losses)
         parameters += [(name, "loss", *parameter_cells(parameter)) for parameter in fit.parameters]
         notes += [f"{name}: {note}" if name else note for note in fit.notes]
@@ -237,7 +237,7 @@ def _loss(points: Points) -> tuple[Table, ...]:
 def _allreduce(points: Points) -> tuple[Table, ...]:
     comparisons = []
     for name, rows in points.series.items():
-        with _of(name):
+        with _prefix_errors(name):
             groups = [RankGroup(_integer(row["workers"]), _integer(row.get("nodes", 1.0))) for row in rows]
             timed = [
                 TimedAllReduce(group, _integer(row["bytes"]), row["time_us"] / 1e6)
@@ -249,7 +249,7 @@ def _allreduce(points: Points) -> tuple[Table, ...]:
 
 
 @contextmanager
-def _of(series: str) -> Iterator[None]:
+def _prefix_errors(series: str) -> Iterator[None]:
     try:
         yield
     except FitError as error:
@@ -262,7 +262,7 @@ def _integer(value: float) -> int:
     return int(value)
 
 
-def _predicted(where: tuple[Column, ...], quantity: str, rows: Sequence[tuple[Cell, ...]]) -> Table:
+def _prediction_table(where: tuple[Column, ...], quantity: str, rows: Sequence[tuple[Cell, ...]]) -> Table:
     columns = (
         Column("series", "Series"),
         *where,

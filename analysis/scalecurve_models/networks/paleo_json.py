@@ -18,14 +18,14 @@ BLOCKS = ("Block", "ModelParallel")
 
 def network_of_paleo(tree: dict[str, Any]) -> Network:
     """The network described by Paleo's JSON. Raises NetworkError."""
-    written = [_layer(name, params) for name, params in _written_out(tree["layers"]).items()]
+    written = [_layer(name, params) for name, params in _expand_blocks(tree["layers"]).items()]
     name = tree.get("name", "network")
     network = Network(str(name), tuple(written), source="Paleo's JSON")
     _check_channels(network, tree["layers"])
-    return Network(network.name, _with_dense(network), source=network.source)
+    return Network(network.name, _convert_full_convolutions(network), source=network.source)
 
 
-def _written_out(layers: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _expand_blocks(layers: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Expand blocks and splits: full name -> parameters with ``parents`` (full names) and ``device``."""
     endpoints = {
         name: f"{name}/{params['endpoint']}"
@@ -117,7 +117,7 @@ def _pool(name: str, params: Mapping[str, Any]) -> Fields:
 
 
 def _concatenate(name: str, params: Mapping[str, Any]) -> Fields:
-    if _required(name, params, "dim") not in (-1, 1, 3):
+    if _require_value(name, params, "dim") not in (-1, 1, 3):
         raise NetworkError(f"layer {name}: dim: expected channels (3), got {params['dim']!r}")
     return {"type": "concat"}
 
@@ -134,7 +134,7 @@ _READ: dict[str, Callable[[str, Mapping[str, Any]], Fields]] = {
     "Pooling": _pool,
     "AvgPool": _pool,
     "UpSampling2D": lambda name, params: {"type": "upsample", "factor": _four(name, params, "ksize")[1:3]},
-    "InnerProduct": lambda name, params: {"type": "fc", "features": _required(name, params, "num_outputs")},
+    "InnerProduct": lambda name, params: {"type": "fc", "features": _require_value(name, params, "num_outputs")},
     "Dropout": lambda name, params: {"type": "dropout", "rate": 1 - _share(name, params)},
     "Concatenate": _concatenate,
     "Reshape": _reshape,
@@ -145,7 +145,7 @@ _READ: dict[str, Callable[[str, Mapping[str, Any]], Fields]] = {
 
 
 def _padding(name: str, params: Mapping[str, Any]) -> Any:
-    padding = _required(name, params, "padding")
+    padding = _require_value(name, params, "padding")
     if padding in ("VALID", "SAME"):
         return padding.lower()
     if isinstance(padding, list) and len(padding) == 2:
@@ -153,21 +153,21 @@ def _padding(name: str, params: Mapping[str, Any]) -> Any:
     raise NetworkError(f"layer {name}: padding: expected VALID, SAME or [rows, columns], got {padding!r}")
 
 
-def _required(name: str, params: Mapping[str, Any], key: str) -> Any:
+def _require_value(name: str, params: Mapping[str, Any], key: str) -> Any:
     if key not in params:
         raise NetworkError(f"layer {name}: {key} is missing")
     return params[key]
 
 
 def _share(name: str, params: Mapping[str, Any]) -> float:
-    keep = _required(name, params, "dropout_keep_prob")
+    keep = _require_value(name, params, "dropout_keep_prob")
     if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 <= keep <= 1:
         raise NetworkError(f"layer {name}: dropout_keep_prob: expected a number from 0 to 1, got {keep!r}")
     return float(keep)
 
 
 def _numbers(name: str, params: Mapping[str, Any], key: str, least: int) -> list[int]:
-    values = _required(name, params, key)
+    values = _require_value(name, params, key)
     integers = isinstance(values, list) and all(type(value) is int for value in values)
     if not integers or len(values) < least:
         raise NetworkError(f"layer {name}: {key}: expected a list of {least} or more integers, got {values!r}")
@@ -183,7 +183,7 @@ def _four(name: str, params: Mapping[str, Any], key: str) -> list[int]:
 
 def _check_channels(network: Network, layers: Mapping[str, Any]) -> None:
     """A filter states its input channels, or -1; like Paleo, refuse a mismatch."""
-    for name, params in _written_out(layers).items():
+    for name, params in _expand_blocks(layers).items():
         if params["type"] != "Convolution":
             continue
         channels = network.inputs_of(network.by_name[name])[0][-1]
@@ -193,7 +193,7 @@ def _check_channels(network: Network, layers: Mapping[str, Any]) -> None:
             )
 
 
-def _with_dense(network: Network) -> tuple[AnyLayer, ...]:
+def _convert_full_convolutions(network: Network) -> tuple[AnyLayer, ...]:
     """Convolutions over their full input as fully connected layers; see the module docstring."""
     users: dict[str, list[AnyLayer]] = {layer.name: [] for layer in network.layers}
     for layer in network.layers:

@@ -112,7 +112,7 @@ class GraphReader:
         elif kind in ACTIVATIONS and not parameters:
             self._join_or_add(view, "activation", kind.rstrip("_"), FUSED_ACTIVATION)
         else:
-            fields = self._known(view)
+            fields = self._layer_fields(view)
             if fields is None:
                 if parameters:
                     kind = type(view.part).__name__
@@ -153,7 +153,7 @@ class GraphReader:
         else:
             self._add(view, {"type": key, key: value}, view.target if view.part is not None else view.name)
 
-    def _known(self, view: NodeView) -> Fields | None:
+    def _layer_fields(self, view: NodeView) -> Fields | None:
         """The fields of a module's or a function's layer; None for one that is not known."""
         part, size = view.part, view.size or ()
         match view.kind.replace("_", ""):
@@ -183,9 +183,9 @@ class GraphReader:
             case "softmax" | "logsoftmax":
                 return {"type": "softmax"}
             case _:
-                return self._of_function(view, size) if part is None else None
+                return self._function_fields(view, size) if part is None else None
 
-    def _of_function(self, view: NodeView, size: tuple[int, ...]) -> Fields | None:
+    def _function_fields(self, view: NodeView, size: tuple[int, ...]) -> Fields | None:
         sizes = [self._views[parent].size for parent in view.parents]
         match view.kind:
             case kind if kind in ADDITIONS and len(sizes) == 2 and sizes[0] == sizes[1]:

@@ -40,7 +40,7 @@ def gradient(values: Array, k: Array) -> Array:
 
 def solve(k: Array, loss: Array, weights: Array) -> tuple[Array, Array]:
     """(b0, b1, b2) for steps up to 1 and losses up to 1, and the weights that fit the noise."""
-    starts = _scanned(k, loss, weights)
+    starts = _scan_ratios(k, loss, weights)
     constant = relative = _best(k, loss, weights, starts)
     for _ in range(2):
         # Proportional to the fitted loss, not to the measured one: noise must not weight itself.
@@ -74,12 +74,12 @@ def _unlikely(k: Array, loss: Array, values: Array, weights: Array) -> float:
 
 
 def _best(k: Array, loss: Array, weights: Array, starts: Sequence[Array]) -> Array:
-    polished = [_polished(k, loss, weights, start) for start in starts]
+    polished = [_polish(k, loss, weights, start) for start in starts]
     best = min(polished, key=lambda values: _squares(k, loss, weights, values))
     if best[2] > _NO_FLOOR * loss.min():
         return best
     # A solver that stays inside its bounds only creeps towards a floor of 0: try 0 directly.
-    bare = _polished(k, loss, weights, best, floor=False)
+    bare = _polish(k, loss, weights, best, floor=False)
     no_worse = _squares(k, loss, weights, bare) <= _squares(k, loss, weights, best) * (1 + 1e-9) + _ROUNDING**2
     return bare if no_worse else best
 
@@ -88,15 +88,15 @@ def _squares(k: Array, loss: Array, weights: Array, values: Array) -> float:
     return float((((curve(values, k) - loss) * weights) ** 2).sum())
 
 
-def _scanned(k: Array, loss: Array, weights: Array) -> list[Array]:
+def _scan_ratios(k: Array, loss: Array, weights: Array) -> list[Array]:
     ratios = np.geomspace(*_RATIOS, _SCAN)
-    coarse = _at_ratios(k, loss, weights, ratios)
+    coarse = _fit_at_ratios(k, loss, weights, ratios)
     best, width = coarse[0], (_RATIOS[1] / _RATIOS[0]) ** (1 / (_SCAN - 1))
     fine = best[0] / best[1] * np.geomspace(1 / width, width, _SCAN)
-    return [_at_ratios(k, loss, weights, fine)[0], best]
+    return [_fit_at_ratios(k, loss, weights, fine)[0], best]
 
 
-def _at_ratios(k: Array, loss: Array, weights: Array, ratios: Array) -> list[Array]:
+def _fit_at_ratios(k: Array, loss: Array, weights: Array, ratios: Array) -> list[Array]:
     """(b0, b1, b2) for every ratio b0/b1, the best first: non-negative least squares of l = a/(1 + k b0/b1) + b2."""
     shape = weights / (1 + ratios[:, None] * k)
     target = loss * weights
@@ -114,19 +114,19 @@ def _at_ratios(k: Array, loss: Array, weights: Array, ratios: Array) -> list[Arr
     return [np.array([ratios[i] / height[i], 1 / height[i], floor[i]]) for i in order]
 
 
-def _polished(k: Array, loss: Array, weights: Array, start: Array, floor: bool = True) -> Array:
+def _polish(k: Array, loss: Array, weights: Array, start: Array, floor: bool = True) -> Array:
     """The least squares nearest to ``start``; with b2 = 0 unless ``floor``."""
     from scipy.optimize import least_squares
 
     free = 3 if floor else 2
 
-    def padded(values: Array) -> Array:
+    def pad(values: Array) -> Array:
         return values if floor else np.append(values, 0.0)
 
     solution = least_squares(
-        lambda values: (curve(padded(values), k) - loss) * weights,
+        lambda values: (curve(pad(values), k) - loss) * weights,
         np.maximum(start, _LEAST_START)[:free],
-        jac=lambda values: (gradient(padded(values), k) * weights[:, None])[:, :free],
+        jac=lambda values: (gradient(pad(values), k) * weights[:, None])[:, :free],
         bounds=(_LEAST[:free], np.inf),
         x_scale="jac",
         ftol=1e-15,
@@ -134,4 +134,4 @@ def _polished(k: Array, loss: Array, weights: Array, start: Array, floor: bool =
         gtol=1e-15,
         max_nfev=100,
     )
-    return padded(solution.x)
+    return pad(solution.x)

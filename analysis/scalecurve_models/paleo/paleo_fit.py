@@ -41,7 +41,7 @@ class PaleoModels:
 
     def __call__(self, series: Sequence[ObservedSeries]) -> Callable[[ObservedSeries], tuple[SeriesModel, ...]]:
         points = {
-            (each.name, point.workers): self._measured(each, point)
+            (each.name, point.workers): self._step_measurement(each, point)
             for each in series
             for point in each.points
             if each.name in self.networks
@@ -58,7 +58,7 @@ class PaleoModels:
         except FitError as error:
             failure = str(error)
 
-        def on(curve: ObservedSeries) -> tuple[SeriesModel, ...]:
+        def curve_models(curve: ObservedSeries) -> tuple[SeriesModel, ...]:
             network = self.networks.get(curve.name)
             if network is None:
                 return ()
@@ -73,9 +73,9 @@ class PaleoModels:
             one = _plain(CALIBRATED, curve, network, calibrated, parameters, images)
             return plain, replace(one, notes=(found,)), _plus(curve, network, calibrated, several, images)
 
-        return on
+        return curve_models
 
-    def _measured(self, curve: ObservedSeries, point: ObservedPoint) -> MeasuredStep:
+    def _step_measurement(self, curve: ObservedSeries, point: ObservedPoint) -> MeasuredStep:
         step_ms = point.batch / point.throughput * 1e3
         images = _images(point.batch, point.workers, self.copies.get(curve.name, 1))
         return MeasuredStep(self.networks[curve.name], images, step_ms, point.workers)

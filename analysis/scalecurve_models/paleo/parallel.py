@@ -156,7 +156,7 @@ def predict_hybrid(
     check_counts(batch, workers, "weak")
     costs = costs_of(network, variant)
     fetches = _fetches(network, platform, batch, platform.link.gbps / 8, variant.corrected)
-    hidden = _hidden(network, platform, batch, workers, variant.corrected)
+    hidden = _overlap_ms(network, platform, batch, workers, variant.corrected)
     names = {layer.name for layer in network.main_layers if layer.device is not None}
     split = np.array([name in names for name in costs.names])
     model_bytes, data_bytes = (PARAMETER_BYTES * int(np.array(costs.parameters)[of].sum()) for of in (split, ~split))
@@ -182,7 +182,7 @@ def predict_hybrid(
     ]
 
 
-def _hidden(network: Network, platform: Platform, batch: int, workers: int, corrected: bool) -> float | None:
+def _overlap_ms(network: Network, platform: Platform, batch: int, workers: int, corrected: bool) -> float | None:
     """Milliseconds of fetching hidden by a pipeline over the workers' batches; None for an unsplit network."""
     first = next((layer for layer in network.main_layers if layer.device is not None), None)
     if first is None:
@@ -195,10 +195,10 @@ def _hidden(network: Network, platform: Platform, batch: int, workers: int, corr
 
 def _fetches(network: Network, platform: Platform, batch: int, bandwidth: float, corrected: bool) -> Array:
     """Milliseconds that each layer needs to fetch its parents' outputs from other devices; bandwidth in GiB/s."""
-    return np.array([_fetched(network, x, platform, batch, bandwidth, corrected) for x in network.main_layers])
+    return np.array([_layer_fetch_ms(network, x, platform, batch, bandwidth, corrected) for x in network.main_layers])
 
 
-def _fetched(
+def _layer_fetch_ms(
     network: Network, layer: AnyLayer, platform: Platform, batch: int, bandwidth: float, corrected: bool
 ) -> float:
     total = 0.0

@@ -115,11 +115,11 @@ def _terms(network: Network, layer: AnyLayer, variant: Variant) -> LayerTerms:
     inputs, output = network.inputs_of(layer), network.shapes[layer.name]
     match layer:
         case Conv():
-            conv = _of_conv(layer, inputs[0], output)
+            conv = _convolution_of_conv(layer, inputs[0], output)
         case Dense() if layer.as_convolution:
-            conv = _of_dense(layer, inputs[0])
+            conv = _convolution_of_dense(layer, inputs[0])
         case Deconv():
-            conv = _of_deconv(layer, inputs[0])
+            conv = _convolution_of_deconv(layer, inputs[0])
             forward = _data_gradient(conv, variant)
             backward = _forward(conv, variant) + _filter_gradient(conv, variant)
             return LayerTerms(layer.name, forward, backward, conv.weights + layer.filters)
@@ -143,28 +143,28 @@ def _terms(network: Network, layer: AnyLayer, variant: Variant) -> LayerTerms:
     return LayerTerms(layer.name, _forward(conv, variant), backward, conv.weights + conv.filters)
 
 
-def _of_conv(layer: Conv, shape: Shape, output: Shape) -> _Convolution:
+def _convolution_of_conv(layer: Conv, shape: Shape, output: Shape) -> _Convolution:
     spans = (reach(layer.kernel[0], layer.dilation[0]), reach(layer.kernel[1], layer.dilation[1]))
     return _Convolution(
         (shape[0], shape[1]), layer.kernel, spans, layer.stride, (output[0], output[1]),
-        _before(layer.padding, shape, spans, layer.stride), shape[2], layer.filters, layer.groups, layer.name,
+        _padding_before(layer.padding, shape, spans, layer.stride), shape[2], layer.filters, layer.groups, layer.name,
     )  # fmt: skip
 
 
-def _of_dense(layer: Dense, shape: Shape) -> _Convolution:
+def _convolution_of_dense(layer: Dense, shape: Shape) -> _Convolution:
     size, channels = ((shape[0], shape[1]), shape[2]) if len(shape) == 3 else ((1, 1), prod(shape))
     return _Convolution(size, size, size, (1, 1), (1, 1), (0, 0), channels, layer.features, 1, layer.name)
 
 
-def _of_deconv(layer: Deconv, shape: Shape) -> _Convolution:
-    before = _before(layer.padding, layer.size, layer.kernel, layer.stride)
+def _convolution_of_deconv(layer: Deconv, shape: Shape) -> _Convolution:
+    before = _padding_before(layer.padding, layer.size, layer.kernel, layer.stride)
     return _Convolution(
         layer.size, layer.kernel, layer.kernel, layer.stride, (shape[0], shape[1]), before,
         layer.filters, shape[2], 1, layer.name,
     )  # fmt: skip
 
 
-def _before(padding: Padding, shape: Shape, spans: tuple[int, int], stride: tuple[int, int]) -> tuple[int, int]:
+def _padding_before(padding: Padding, shape: Shape, spans: tuple[int, int], stride: tuple[int, int]) -> tuple[int, int]:
     rows, columns = (padding_of(padding, axis, shape[axis], spans[axis], stride[axis]) for axis in (0, 1))
     return rows, columns
 
@@ -179,7 +179,7 @@ def _forward(conv: _Convolution, variant: Variant) -> Charge:
 
 def _data_gradient(conv: _Convolution, variant: Variant) -> Charge:
     """A convolution with stride 1 of the dilated gradient of the output; gives the gradient of the input."""
-    dilated = _dilated(conv, variant)
+    dilated = _gradient_extents(conv, variant)
     gradient = prod(conv.out) * conv.filters
     written = DataMove(prod(conv.size) * conv.channels)
     if variant.corrected:
@@ -196,14 +196,14 @@ def _filter_gradient(conv: _Convolution, variant: Variant) -> Charge:
     """A convolution of the input, samples as channels, with the gradient of the output as a filter full of holes."""
     padded: Iterable[int] = conv.size
     if variant.revision == "head":
-        padded = (e + span - 1 for e, span in zip(_dilated(conv, variant), conv.reach, strict=True))
+        padded = (e + span - 1 for e, span in zip(_gradient_extents(conv, variant), conv.reach, strict=True))
     gradient = prod(conv.out) * conv.filters
     return Charge(
         (conv.product,), (DataMove(prod(padded) * conv.channels), DataMove(gradient), DataMove(once=conv.weights))
     )
 
 
-def _dilated(conv: _Convolution, variant: Variant) -> list[int]:
+def _gradient_extents(conv: _Convolution, variant: Variant) -> list[int]:
     """Height and width of the output's gradient with stride - 1 holes between its values, and the odd rest."""
     extents = []
     for size, span, stride, out, pad in zip(conv.size, conv.reach, conv.stride, conv.out, conv.before, strict=True):

@@ -20,14 +20,14 @@ def projection_table(projections: Sequence[Projection], name: str) -> Table:
             (Column("series", "Series"), lambda each: each.trial.point.series),
             (Column("workers", "Workers", "count"), lambda each: each.trial.point.workers),
             (Column("layout", "Layout"), lambda each: each.trial.point.layout),
-            (Column("step_ms", "Step", "number", "ms"), lambda each: _replayed(each, "step_s")),
+            (Column("step_ms", "Step", "number", "ms"), lambda each: _replay_ms(each, "step_s")),
             (Column("throughput", "Throughput", "number", "samples/s"), lambda each: each.throughput),
             (Column("efficiency", "Efficiency", "percent"), lambda each: each.efficiency),
-            (Column("compute_ms", "Compute", "number", "ms"), lambda each: _replayed(each, "compute_s")),
-            (Column("exchange_ms", "Exchanges", "number", "ms"), lambda each: _replayed(each, "exchange_s")),
-            (Column("exposed_ms", "Exposed", "number", "ms"), lambda each: _replayed(each, "exposed_s")),
-            (Column("sent_gb", "Exchanged", "number", "GB"), _exchanged),
-            (Column("memory_gb", "Memory", "number", "GB"), lambda each: _scaled(each.memory_bytes, 1 / GB)),
+            (Column("compute_ms", "Compute", "number", "ms"), lambda each: _replay_ms(each, "compute_s")),
+            (Column("exchange_ms", "Exchanges", "number", "ms"), lambda each: _replay_ms(each, "exchange_s")),
+            (Column("exposed_ms", "Exposed", "number", "ms"), lambda each: _replay_ms(each, "exposed_s")),
+            (Column("sent_gb", "Exchanged", "number", "GB"), _exchange_gb),
+            (Column("memory_gb", "Memory", "number", "GB"), lambda each: _scale(each.memory_bytes, 1 / GB)),
             (Column("status", "Status"), lambda each: "refused" if each.refused else "predicted"),
             (Column("reason", "Reason"), lambda each: each.refused or None),
         ),
@@ -71,7 +71,7 @@ def score_table(scored: Sequence[Score]) -> Table:
             (Column("predicted_ms", "Predicted", "number", "ms"), lambda each: each.predicted.step_s * MS),
             (Column("measured_ms", "Measured", "number", "ms"), lambda each: each.step_s * MS),
             (Column("error", "Error", "percent"), lambda each: each.step_error),
-            (Column("memory_gb", "Memory", "number", "GB"), lambda each: _scaled(each.memory_bytes, 1 / GB)),
+            (Column("memory_gb", "Memory", "number", "GB"), lambda each: _scale(each.memory_bytes, 1 / GB)),
             (Column("memory_error", "Memory error", "percent"), lambda each: each.memory_error),
             (Column("before", "Before the run", "flag"), lambda each: each.before),
         ),
@@ -79,13 +79,13 @@ def score_table(scored: Sequence[Score]) -> Table:
     )
 
 
-def _replayed(projection: Projection, name: str) -> float | None:
+def _replay_ms(projection: Projection, name: str) -> float | None:
     return None if projection.replayed is None else float(getattr(projection.replayed, name)) * MS
 
 
-def _exchanged(projection: Projection) -> float | None:
+def _exchange_gb(projection: Projection) -> float | None:
     return None if projection.program is None else projection.program.exchanged_bytes() / GB
 
 
-def _scaled(value: float | None, factor: float) -> float | None:
+def _scale(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor

@@ -83,15 +83,15 @@ def measured_worker(trial: TrialSpec, bundles: Sequence[Bundle]) -> MeasuredWork
 
     Raises FitError where there is none, with the first difference of the nearest one.
     """
-    requested = _computing(trial)
+    requested = _computation(trial)
     alone = [r for b in bundles for t in b.trials if t.good and (r := t.record) and _is_one_worker(r)]
     if not alone:
         raise FitError("no bundle of --measured has a valid trial of one worker; measure one worker first")
-    differences = [_difference(requested, _computing(record.trial)) for record in alone]
+    differences = [_difference(requested, _computation(record.trial)) for record in alone]
     same = [record for record, difference in zip(alone, differences, strict=True) if difference is None]
     if not same:
         raise FitError(f"no trial of one worker computes the same: {differences[0]}")
-    same = _of_one_strategy(same, trial)
+    same = _keep_one_strategy(same, trial)
     if any(record.topology[0].device.startswith("cpu") for record in same):
         raise FitError(ON_CPUS)
     names = {record.topology[0].device_name for record in same if record.topology}
@@ -127,7 +127,7 @@ def _is_one_worker(record: TrialRecord) -> bool:
     return record.trial.point.workers == 1 and timed and bool(record.topology)
 
 
-def _of_one_strategy(records: Sequence[TrialRecord], trial: TrialSpec) -> list[TrialRecord]:
+def _keep_one_strategy(records: Sequence[TrialRecord], trial: TrialSpec) -> list[TrialRecord]:
     """Those of the trial's own strategy, or all of the strategy that comes first: a wrapper costs time alone, too."""
     strategies = [record.strategy for record in records]
     chosen = trial.workload.wrapper() if trial.workload.wrapper() in strategies else strategies[0]
@@ -141,7 +141,7 @@ def _samples_per_item(record: TrialRecord) -> float:
     return sum(window.samples for window in timed) / items
 
 
-def _computing(trial: TrialSpec) -> dict[str, Any]:
+def _computation(trial: TrialSpec) -> dict[str, Any]:
     """The workload without what says how gradients travel."""
     tree: dict[str, Any] = trial.workload.wire()
     for field in _COMMUNICATION:

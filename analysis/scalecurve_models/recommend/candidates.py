@@ -106,13 +106,14 @@ def _candidate(
     beyond = workers / max(estimates, default=workers)
     tested, certainty = True, _LARGEST
     if workers in estimates:
-        rates, basis = _measured(estimates[workers], rng), MEASURED
+        rates, basis = _draw_estimate(estimates[workers], rng), MEASURED
     elif len(estimates) == 2 and nodes <= max(series.nodes_at(n) for n in estimates):
         tested = False
         (base, base_estimate), (other, other_estimate) = sorted(estimates.items())
         # The same draws that the measured counts have as candidates themselves.
         at_base, at_other = (
-            _measured(each, _generator(comparison, n)) for n, each in ((base, base_estimate), (other, other_estimate))
+            _draw_estimate(each, _generator(comparison, n))
+            for n, each in ((base, base_estimate), (other, other_estimate))
         )
         rates, basis = draw_rates(base, at_base, other, at_other, workers, rng), EXTRAPOLATED
     else:
@@ -125,7 +126,7 @@ def _candidate(
             return Candidate(workers, "", None, None, at.reason)
         rates, basis, certainty = at.draws(DRAWS, rng), NORMAL_FORMS, at.certainty
     if objective.to_target:
-        seconds, why = _to_target(comparison, workers, rates, objective, learning, rng)
+        seconds, why = _time_to_target(comparison, workers, rates, objective, learning, rng)
     else:
         progress, why = 1.0, ""
         if objective.noise_scale is not None:
@@ -171,7 +172,7 @@ def _generator(comparison: SeriesComparison, workers: int) -> np.random.Generato
     return np.random.default_rng([workers, len(comparison.series.name)])
 
 
-def _measured(estimate: Estimate, rng: np.random.Generator) -> Array:
+def _draw_estimate(estimate: Estimate, rng: np.random.Generator) -> Array:
     """Draws of a measured value, by the Student's t behind its interval; over magnitudes where that is not known."""
     if estimate.unknown and estimate.ends is None:
         return np.asarray(estimate.value * 10 ** rng.standard_normal(DRAWS))
@@ -192,7 +193,7 @@ def _factors(scale: float, degrees: int, rng: np.random.Generator) -> Array:
     return drawn
 
 
-def _to_target(
+def _time_to_target(
     comparison: SeriesComparison,
     workers: int,
     rates: Array,

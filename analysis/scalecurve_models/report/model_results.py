@@ -51,7 +51,9 @@ class ModelResults:
 
     def learning_tables(self) -> tuple[Table, ...]:
         by_bundle = [(label, learning_tables(fit)) for label, fit in self.learning if fit.points]
-        named = (_named(table, label, index) for index, (label, tables) in enumerate(by_bundle) for table in tables)
+        named = (
+            _name_table(table, label, index) for index, (label, tables) in enumerate(by_bundle) for table in tables
+        )
         return (*named, *served_tables(self.served))
 
     def collective_tables(self) -> tuple[Table, ...]:
@@ -96,7 +98,7 @@ def fit_models(
             curves += compare_models(bundle, price=price, include_unproved=True)
         except FitError as error:
             notes.append(f"{bundle.label}: {error}")
-    learning = [_learning(bundle) for bundle in bundles]
+    learning = [_fit_evaluations(bundle) for bundle in bundles]
     return ModelResults(
         curves=tuple(curves),
         learning=tuple((bundle.label, fit) for bundle, fit in zip(bundles, learning, strict=True)),
@@ -115,7 +117,7 @@ def fit_models(
     )
 
 
-def _learning(bundle: Bundle) -> LearningFit:
+def _fit_evaluations(bundle: Bundle) -> LearningFit:
     """From evaluations only; ``scalecurve fit`` also reads the losses of steps."""
     try:
         return with_trained_depth(fit_learning(bundle, of_steps=False), bundle)
@@ -123,6 +125,6 @@ def _learning(bundle: Bundle) -> LearningFit:
         return LearningFit((), None, (), None, (str(error),), ())
 
 
-def _named(table: Table, label: str, index: int) -> Table:
+def _name_table(table: Table, label: str, index: int) -> Table:
     """Tables of further bundles have a number in the name and the bundle in the title."""
     return table if index == 0 else replace(table, name=f"{table.name}-{index + 1}", title=f"{table.title}: {label}")

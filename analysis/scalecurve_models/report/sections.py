@@ -19,12 +19,12 @@ _PUBLISHED_METHOD = (
 
 
 @section("learning", "Loss and target", order=90, question="train")
-def _learning(analysis: Analysis) -> Body:
+def _loss_and_target(analysis: Analysis) -> Body:
     return Body(analysis.once(model_results).learning_tables())
 
 
 @section("predicted", "Predicted vs. measured", order=100, question="predict")
-def _predicted(analysis: Analysis) -> Body:
+def _predictions(analysis: Analysis) -> Body:
     results = analysis.once(model_results)
     return Body(
         results.comparison_tables(),
@@ -48,7 +48,7 @@ def _factors(analysis: Analysis) -> Body:
 
 
 @section("published", "Published curves", order=110, question="predict")
-def _published(analysis: Analysis) -> Body:
+def _literature_curves(analysis: Analysis) -> Body:
     """Shown only with a measured weak curve, or for curves that the user named."""
     results = analysis.once(model_results)
     weak = bool(analysis.published) or any(curve.series.mode == "weak" for curve in results.testable)

@@ -44,7 +44,7 @@ def structural_schema(model: type[BaseModel]) -> Schema:
 
 
 def _fold(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
-    node = _inlined(node, definitions)
+    node = _inline_reference(node, definitions)
     folded: Schema = {}
     if "description" in node:
         folded["description"] = " ".join(str(node["description"]).split())
@@ -60,7 +60,7 @@ def _fold(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
         folded[PRESERVE] = True
     elif isinstance(node.get("additionalProperties"), Mapping):
         values = _fold(node["additionalProperties"], definitions)
-        if _untyped(values):
+        if _is_untyped(values):
             # Values of no known type would make the map invisible to CEL; an open object is compared as it is.
             folded[PRESERVE] = True
         else:
@@ -75,7 +75,7 @@ def _fold(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
     return folded
 
 
-def _inlined(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+def _inline_reference(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     """The node with its reference followed and a null branch dropped; what stands beside a reference wins."""
     plain = dict(node)
     if "anyOf" in plain:
@@ -86,17 +86,17 @@ def _inlined(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[st
             plain = {**branches[0], **{key: value for key, value in plain.items() if key != "anyOf"}}
     if "$ref" in plain:
         target = definitions[str(plain.pop("$ref")).removeprefix("#/$defs/")]
-        return _inlined({**target, **plain}, definitions)
+        return _inline_reference({**target, **plain}, definitions)
     if "patternProperties" in plain:
         # Kubernetes cannot hold a map's keys to a pattern; what the values are it can.
         (plain["additionalProperties"],) = plain.pop("patternProperties").values()
     return plain
 
 
-def _untyped(schema: Schema) -> bool:
+def _is_untyped(schema: Schema) -> bool:
     """CEL's "unknown type": no type, or a list or a map of such."""
     inside = schema.get("items") or schema.get("additionalProperties")
-    return ("type" not in schema and PRESERVE in schema) or (inside is not None and _untyped(inside))
+    return ("type" not in schema and PRESERVE in schema) or (inside is not None and _is_untyped(inside))
 
 
 def _bounds(node: Mapping[str, Any]) -> Schema:
@@ -110,7 +110,7 @@ def _bounds(node: Mapping[str, Any]) -> Schema:
 
 def _union(branches: list[Mapping[str, Any]], definitions: Mapping[str, Any]) -> Schema:
     """Whole numbers and strings make Kubernetes' int-or-string; with booleans nothing is left to say but 'anything'."""
-    parts = [_inlined(branch, definitions) for branch in branches]
+    parts = [_inline_reference(branch, definitions) for branch in branches]
     kinds = {part.get("type") for part in parts}
     if not kinds <= {"integer", "number", "string", "boolean"}:
         raise SchemaError(f"a union of {sorted(map(str, kinds))} has no structural form")
@@ -130,7 +130,7 @@ _WIDEST = {"minimum": min, "minLength": min, "minItems": min, "maximum": max, "m
 def workload_schema() -> Schema:
     """The structural schema of the workloads of all registered programs."""
     names = PROGRAMS.names()
-    merged = _merged({name: structural_schema(PROGRAMS.get(name)) for name in names}, names, names)
+    merged = _merge_schemas({name: structural_schema(PROGRAMS.get(name)) for name in names}, names, names)
     for name in names:
         for model in PROGRAMS.get(name).further_options():
             fields = structural_schema(model)["properties"]
@@ -147,12 +147,12 @@ def workload_schema() -> Schema:
     return merged
 
 
-def _merged(schemas: dict[str, Schema], parents: Sequence[str], programs: Sequence[str]) -> Schema:
+def _merge_schemas(schemas: dict[str, Schema], parents: Sequence[str], programs: Sequence[str]) -> Schema:
     """One schema that takes what any of them takes; ``parents`` are the programs that have what is around it."""
     first, *others = schemas.values()
     merged = dict(first)
     if "properties" in first:
-        merged["properties"] = _merged_properties(schemas, programs)
+        merged["properties"] = _merge_properties(schemas, programs)
         merged.pop("required", None)
     enums = [schema.get("enum") for schema in schemas.values()]
     merged.pop("enum", None)
@@ -174,10 +174,10 @@ def _merged(schemas: dict[str, Schema], parents: Sequence[str], programs: Sequen
     return merged
 
 
-def _merged_properties(schemas: dict[str, Schema], programs: Sequence[str]) -> Schema:
+def _merge_properties(schemas: dict[str, Schema], programs: Sequence[str]) -> Schema:
     names = dict.fromkeys(name for schema in schemas.values() for name in schema["properties"])
     merged = {}
     for name in names:
         owners = {p: schema["properties"][name] for p, schema in schemas.items() if name in schema["properties"]}
-        merged[name] = _merged(owners, [*schemas], programs)
+        merged[name] = _merge_schemas(owners, [*schemas], programs)
     return merged

@@ -94,7 +94,7 @@ def assemble(
         summary=summarize(trial, ordered, windows, journals),
         timeline=_timeline(ordered, outcome),
         exit_codes=outcome.exit_codes,
-        log_tail={} if verdict.phase is TrialPhase.succeeded else _masked(outcome.log_tail, secrets),
+        log_tail={} if verdict.phase is TrialPhase.succeeded else _mask_tails(outcome.log_tail, secrets),
         left_out=list(left_out),
         ledger=outcome.ledger,
         files={name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())},
@@ -145,7 +145,7 @@ def summarize(
         sample_unit=first.sample_unit,
         step=extremes.slowest_step_times(journals, {window.index for window in train}),
         loader_s=_loader_s(train),
-        exposed=_exposed(first, train, windows),
+        exposed=_compute_exposed(first, train, windows),
         plain_throughput=sum(window.samples for window in plain) / plain_ns * 1e9 if plain_ns else None,
         mfu=_utilization(throughput, first.flops_per_sample, first.peak_flops, len(ranks)),
         hfu=_utilization(throughput, first.hardware_flops_per_sample, first.peak_flops, len(ranks)),
@@ -198,7 +198,7 @@ def _loader_s(train: Sequence[TrialWindow]) -> float | None:
     return sum(ns for ns, _ in waited) / steps / 1e9 if steps else None
 
 
-def _exposed(rank: RankRecord, train: Sequence[TrialWindow], windows: Sequence[TrialWindow]) -> Exposed | None:
+def _compute_exposed(rank: RankRecord, train: Sequence[TrialWindow], windows: Sequence[TrialWindow]) -> Exposed | None:
     """By windows without communication; where there are none, by the share that a profiler saw."""
     if rank.exposed_method is None:
         return None
@@ -213,7 +213,7 @@ def _exposed(rank: RankRecord, train: Sequence[TrialWindow], windows: Sequence[T
     return Exposed(method=rank.exposed_method, with_s=with_s, without_s=without_s, exposed_s=with_s - without_s)
 
 
-def _masked(tails: Mapping[str, list[str]], secrets: Sequence[str]) -> dict[str, list[str]]:
+def _mask_tails(tails: Mapping[str, list[str]], secrets: Sequence[str]) -> dict[str, list[str]]:
     return {who: [masked(line, secrets) for line in lines] for who, lines in tails.items()}
 
 

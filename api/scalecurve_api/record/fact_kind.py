@@ -97,17 +97,17 @@ class FactKind(Generic[T]):
         record.facts.setdefault(self.name, []).extend(rows)
 
     @cached_property
-    def _of_rank(self) -> TypeAdapter[Any]:
+    def _rank_adapter(self) -> TypeAdapter[Any]:
         return TypeAdapter(self.form)
 
     @cached_property
-    def _of_trial(self) -> TypeAdapter[Any]:
+    def _trial_adapter(self) -> TypeAdapter[Any]:
         listed: Any = list
-        return TypeAdapter(listed[self.form | None]) if self.ranks.of_every_rank else self._of_rank
+        return TypeAdapter(listed[self.form | None]) if self.ranks.of_every_rank else self._rank_adapter
 
     def validated(self, value: Any, of_trial: bool) -> Any:
         """The value in its form; raises ValidationError."""
-        return (self._of_trial if of_trial else self._of_rank).validate_python(value)
+        return (self._trial_adapter if of_trial else self._rank_adapter).validate_python(value)
 
 
 FACT_KINDS: Registry[FactKind[Any]] = Registry(

@@ -33,16 +33,16 @@ def lay_over(document: Document, overlays: Iterable[Document]) -> tuple[Document
     """Merge the overlays, in order, into a copy of the document; return it with any problems."""
     problems: list[Problem] = []
     for overlay in overlays if isinstance(document.value, dict) else ():
-        problems += _changed_kind(document, overlay)
-        replaced = set(_replaced(document.value, overlay.value))
-        kept = {path: line for path, line in document.lines.items() if not _within(path, replaced)}
+        problems += _check_kind(document, overlay)
+        replaced = set(_find_replaced(document.value, overlay.value))
+        kept = {path: line for path, line in document.lines.items() if not _is_within(path, replaced)}
         files = {path: file for path, file in document.files.items() if path in kept}
         files.update(dict.fromkeys(overlay.lines, overlay.file))
         document = Document(document.file, _merge(document.value, overlay.value), {**kept, **overlay.lines}, files)
     return document, problems
 
 
-def _changed_kind(document: Document, overlay: Document) -> Iterator[Problem]:
+def _check_kind(document: Document, overlay: Document) -> Iterator[Problem]:
     for name in ("apiVersion", "kind"):
         if name in overlay.value and overlay.value[name] != document.value.get(name):
             file, line = overlay.place((name,))
@@ -62,13 +62,13 @@ def _merge(value: Any, patch: Any) -> Any:
     return merged
 
 
-def _replaced(value: Any, patch: Any, path: Path = ()) -> Iterator[Path]:
+def _find_replaced(value: Any, patch: Any, path: Path = ()) -> Iterator[Path]:
     if not (isinstance(value, dict) and isinstance(patch, dict)):
         yield path
         return
     for name in patch:
-        yield from _replaced(value.get(name), patch[name], (*path, name))
+        yield from _find_replaced(value.get(name), patch[name], (*path, name))
 
 
-def _within(path: Path, outer: set[Path]) -> bool:
+def _is_within(path: Path, outer: set[Path]) -> bool:
     return any(path[:end] in outer for end in range(len(path) + 1))

@@ -64,13 +64,13 @@ def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Va
         values.append(document.value)
         experiment, wrong = (None, refused) if refused else validate_document(document)
         if wrong and overlays:
-            wrong = _blamed(wrong, validate_document(alone)[1])
+            wrong = _attribute_problems(wrong, validate_document(alone)[1])
         if experiment is not None:
             wrong = [*wrong, *_same_name(experiment, document, taken)]
         problems = [*problems, *wrong]
         if experiment is not None and not wrong:
             experiments.append(experiment)
-            warnings += [_placed(warning, document) for warning in secret_warnings(experiment)]
+            warnings += [_locate_problem(warning, document) for warning in secret_warnings(experiment)]
     return Validated(tuple(experiments), tuple(problems), tuple(values), tuple(warnings))
 
 
@@ -88,7 +88,7 @@ def _same_name(
         taken[name] = line
 
 
-def _blamed(problems: list[Problem], alone: list[Problem]) -> list[Problem]:
+def _attribute_problems(problems: list[Problem], alone: list[Problem]) -> list[Problem]:
     """The problems, with the place from ``alone`` for those that the experiment has without its overlays too.
 
     A mapping in which both have written carries the overlay's line, which is right for what the overlay made wrong.
@@ -101,21 +101,25 @@ def validate_document(document: Document) -> tuple[ScalingExperiment | None, lis
     """Check one document: its shape, and the rules over several fields with what is wrong repaired; by line."""
     if not isinstance(document.value, dict):
         got = Description("an empty document") if document.value is None else document.value
-        return None, [_placed(Problem(("document",), got, expected("a ScalingExperiment (a mapping)")), document)]
+        return None, [
+            _locate_problem(Problem(("document",), got, expected("a ScalingExperiment (a mapping)")), document)
+        ]
     if not {"apiVersion", "kind"} & document.value.keys():
         got = Description("neither apiVersion nor kind")
         both = expected(
             "a ScalingExperiment, which has both; pass an overlay beside its experiment with --overlay FILE"
         )
-        return None, [_placed(Problem(("document",), got, both), document)]
+        return None, [_locate_problem(Problem(("document",), got, both), document)]
     if foreign := list(foreign_problem(document.value, document.file)):
-        return None, [_placed(problem, document) for problem in foreign]
+        return None, [_locate_problem(problem, document) for problem in foreign]
     repair, wrong = Repair(document.value), list[Problem]()
     for _ in range(_MOST_ROUNDS):
-        experiment, problems = _checked(replace(document, value=repair.value))
+        experiment, problems = _check_document(replace(document, value=repair.value))
         if experiment is not None and not problems and not wrong:
             return experiment, []
-        placed = [_placed(replace(problem, path=repair.original(problem.path)), document) for problem in problems]
+        placed = [
+            _locate_problem(replace(problem, path=repair.original(problem.path)), document) for problem in problems
+        ]
         new = [problem for problem in placed if problem not in wrong and not repair.explains(problem.path)]
         wrong += new
         before = copy.deepcopy(repair.value)
@@ -125,7 +129,7 @@ def validate_document(document: Document) -> tuple[ScalingExperiment | None, lis
     return None, sorted(wrong, key=lambda problem: (problem.file != document.file, problem.file, problem.line or 0))
 
 
-def _checked(document: Document) -> tuple[ScalingExperiment | None, list[Problem]]:
+def _check_document(document: Document) -> tuple[ScalingExperiment | None, list[Problem]]:
     """The experiment, if its shape is right, and what is wrong with its shape or else by the rules."""
     try:
         experiment = ScalingExperiment.model_validate(document.value)
@@ -140,7 +144,7 @@ def _once(problems: list[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.code is not ProblemCode.required or problem.path not in meant]
 
 
-def _placed(problem: Problem, document: Document) -> Problem:
+def _locate_problem(problem: Problem, document: Document) -> Problem:
     file, line = document.place(problem.path)
     return replace(problem, file=file, line=line)
 

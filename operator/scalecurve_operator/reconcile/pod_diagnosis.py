@@ -63,9 +63,9 @@ def failure(pods: Sequence[Pod], events: Sequence[Event] = (), *, resumed_at: st
     """
     bad = failed(pods)
     return (
-        _first(bad, _out_of_memory, _rank_verdict, _taken_away)
-        or _replaced(pods, resumed_at)
-        or _first(bad, _past_deadline, _not_admitted, _reported_kill, _killed, _rank_failure, _exited)
+        _first(bad, _memory_exhaustion, _rank_verdict, _eviction)
+        or _replacement(pods, resumed_at)
+        or _first(bad, _past_deadline, _not_admitted, _rank_kill, _container_kill, _rank_failure, _container_exit)
         or _cannot_start(pods, events)
     )
 
@@ -169,7 +169,7 @@ def messages(pod: Pod) -> Iterator[str]:
 # One failed pod; each function knows one kind of cause.
 
 
-def _out_of_memory(pod: Pod) -> Cause | None:
+def _memory_exhaustion(pod: Pod) -> Cause | None:
     for name, end in terminations(pod):
         if end.get("reason") == "OOMKilled":
             text = f"{where(pod)}: the kernel killed container {name}: it reached its memory limit"
@@ -181,21 +181,21 @@ def _rank_verdict(pod: Pod) -> Cause | None:
     """What a rank knows better than any outside observer."""
     for failure in _rank_failures(pod):
         if failure.reason in (FailedReason.out_of_memory, FailedReason.bad_workload):
-            return _reported(failure)
+            return _failure_cause(failure)
     return None
 
 
-def _taken_away(pod: Pod) -> Cause | None:
+def _eviction(pod: Pod) -> Cause | None:
     taken = status_of(pod).get("reason") in _TAKEN_AWAY
     statement = status_of(pod) if taken else disruption_of(pod)
-    return (FailedReason.evicted, _quoted(pod, statement)) if statement else None
+    return (FailedReason.evicted, _quote_statement(pod, statement)) if statement else None
 
 
-def _quoted(pod: Pod, statement: Mapping[str, Any]) -> str:
+def _quote_statement(pod: Pod, statement: Mapping[str, Any]) -> str:
     return f"{where(pod)}: {statement.get('reason', '')}: {statement.get('message', '')}".rstrip(": ")
 
 
-def _replaced(pods: Sequence[Pod], resumed_at: str | None) -> Cause | None:
+def _replacement(pods: Sequence[Pod], resumed_at: str | None) -> Cause | None:
     """A worker created after the launcher had started replaces one that was taken away: mpi-operator does that.
 
     A job that its queue releases again gets its launcher at once, and each worker when its predecessor is gone:
@@ -230,17 +230,17 @@ def _not_admitted(pod: Pod) -> Cause | None:
             return FailedReason.start_failed, f"{where(pod)}: init container {name} exited with code {end['exitCode']}"
     status = status_of(pod)
     if status.get("reason") and not any(terminations(pod)):
-        return FailedReason.start_failed, _quoted(pod, status)
+        return FailedReason.start_failed, _quote_statement(pod, status)
     return None
 
 
-def _reported_kill(pod: Pod) -> Cause | None:
+def _rank_kill(pod: Pod) -> Cause | None:
     """A rank whose end its launcher saw: the launcher's own exit code then stands for no signal of its own."""
     first = next(_rank_failures(pod), None)
-    return _reported(first) if first is not None and first.reason == FailedReason.rank_killed else None
+    return _failure_cause(first) if first is not None and first.reason == FailedReason.rank_killed else None
 
 
-def _killed(pod: Pod) -> Cause | None:
+def _container_kill(pod: Pod) -> Cause | None:
     for name, end in failed_terminations(pod):
         number = signal_of(end)
         if number in _BROKEN:
@@ -249,10 +249,10 @@ def _killed(pod: Pod) -> Cause | None:
 
 
 def _rank_failure(pod: Pod) -> Cause | None:
-    return next(map(_reported, _rank_failures(pod)), None)
+    return next(map(_failure_cause, _rank_failures(pod)), None)
 
 
-def _exited(pod: Pod) -> Cause | None:
+def _container_exit(pod: Pod) -> Cause | None:
     for name, end in failed_terminations(pod):
         if number := signal_of(end):
             return FailedReason.rank_killed, f"{where(pod)}: container {name} was ended by {number.name}"
@@ -329,7 +329,7 @@ def _rank_failures(pod: Pod) -> Iterator[RankFailure]:
             yield from message.failures
 
 
-def _reported(failure: RankFailure) -> Cause:
+def _failure_cause(failure: RankFailure) -> Cause:
     known = failure.reason in list(FailedReason)
     reason = FailedReason(failure.reason) if known else FailedReason.rank_failed
     return reason, f"rank {failure.rank}: {failure.message}"

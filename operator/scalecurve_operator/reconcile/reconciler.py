@@ -82,7 +82,7 @@ class Reconciler:
         """Act on trials until there is nothing to do, look after the open ones, and publish the status."""
         rec.begin(experiment.status.get("startedAt"))
         accepted = condition("Accepted", True, "Valid", f"{counted(len(rec.index.names), 'trial')} planned")
-        missing = await self._missing_runner(rec)
+        missing = await self._check_runner(rec)
         interrupted = await self._act_on_trials(rec, experiment, can_start=missing is None)
         for other in self.admission.note_queued(rec.key, rec.all_queued):
             self.enqueue(other, 0.0)
@@ -163,7 +163,7 @@ class Reconciler:
                 rec.waiting.pop(name, None)
         return False
 
-    async def _missing_runner(self, rec: Reconciliation) -> Object | None:
+    async def _check_runner(self, rec: Reconciliation) -> Object | None:
         problem: str | None = none_installed(rec.runnable.options)
         if rec.choice is not None:
             problem = await self.installed.problem(rec.choice.runner)

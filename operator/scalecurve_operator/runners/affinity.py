@@ -45,7 +45,7 @@ def worker_affinity(request: JobRequest) -> dict[str, Any]:
         affinity["podAffinity"] = {
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": _MAX_WEIGHT, "podAffinityTerm": term}]
         }
-    if nesting := _nesting(request):
+    if nesting := _nest_nodes(request):
         affinity["nodeAffinity"] = nesting
     if affinity:
         fields["affinity"] = affinity
@@ -82,19 +82,19 @@ def restored(ours: Mapping[str, Any], affinity: dict[str, Any]) -> dict[str, Any
                 continue
             if isinstance(terms, Mapping):
                 theirs = merged[kind][name].get("nodeSelectorTerms") or [{}]
-                both = [_joined(term, own) for term in theirs for own in terms["nodeSelectorTerms"]]
+                both = [_join_terms(term, own) for term in theirs for own in terms["nodeSelectorTerms"]]
                 merged[kind][name] = {"nodeSelectorTerms": both}
             else:
                 merged[kind][name] = [*merged[kind][name], *terms]
     return merged
 
 
-def _joined(term: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
+def _join_terms(term: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
     """A term of node affinity that holds where both do."""
     return {**term, "matchFields": [*(term.get("matchFields") or ()), *further["matchFields"]]}
 
 
-def _nesting(request: JobRequest) -> dict[str, Any]:
+def _nest_nodes(request: JobRequest) -> dict[str, Any]:
     """Keep to nodes that the series has used in this session, in an order that moves on with each repetition.
 
     So the sets nest, and no baseline runs on one node alone. A further session prefers nodes that none before has used.

@@ -35,12 +35,12 @@ class JobSet(RunnerKind):
     def render(self, request: JobRequest) -> Manifest:
         """Pods of ``w`` are named for their index: all meet at the first."""
         hosts = f"{request.job}-{WORKERS}-0-{{}}.{request.job}"
-        alone = request.pods == 1 and not _led(request)
+        alone = request.pods == 1 and not _has_leader(request)
         meet = {contract.COORDINATOR_ENV: f"{'localhost' if alone else hosts.format(0)}:{COORDINATOR_PORT}"}
         meet |= {contract.HOSTS_ENV: hosts}
         worker = worker_template(request, "worker", env=meet)
         sets: list[Manifest] = []
-        if _over_mpirun(request):
+        if _has_mpirun_launcher(request):
             worker = sshd_template(request, meet)
             sets = [_set(request, LEAD, 1, launcher_template(request, meet | {contract.POD_ROLE_ENV: LAUNCHER}))]
         elif servers := server_count(request):
@@ -76,7 +76,7 @@ class JobSet(RunnerKind):
         return {**suspend, "replicatedJobs": [{"name": entry["name"]} for entry in spec.get("replicatedJobs") or ()]}
 
     def pods(self, request: JobRequest) -> int:
-        return request.pods + _led(request) + server_count(request)
+        return request.pods + _has_leader(request) + server_count(request)
 
     def recording_pod(self, pods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         (index,) = self.runner.job_kind.index_labels
@@ -85,13 +85,13 @@ class JobSet(RunnerKind):
         return next(leads, None) or next(first, None)
 
 
-def _over_mpirun(request: JobRequest) -> bool:
+def _has_mpirun_launcher(request: JobRequest) -> bool:
     return request.trial.workload.needs_mpirun is True
 
 
-def _led(request: JobRequest) -> bool:
+def _has_leader(request: JobRequest) -> bool:
     """Whether a pod without workers leads it: a launcher or a chief."""
-    return _over_mpirun(request) or server_count(request) > 0
+    return _has_mpirun_launcher(request) or server_count(request) > 0
 
 
 def _set(request: JobRequest, name: str, count: int, template: Manifest) -> Manifest:

@@ -36,7 +36,7 @@ def worker_template(request: JobRequest, container: str, **fields: Any) -> dict[
         pod["metadata"]["annotations"] = {**pod["metadata"].get("annotations", {}), **slices}
     placed = worker_affinity(request)
     pod["spec"].update(placed)
-    patched = _patched(request, pod)
+    patched = _apply_patch(request, pod)
     if placed.get("affinity") and patched["spec"].get("affinity"):
         patched["spec"]["affinity"] = restored(placed["affinity"], patched["spec"]["affinity"])
     return patched
@@ -44,10 +44,10 @@ def worker_template(request: JobRequest, container: str, **fields: Any) -> dict[
 
 def template(request: JobRequest, container: str, role: str, **fields: Any) -> dict[str, Any]:
     """A pod without workers; ``fields`` as for ``_template``."""
-    return _patched(request, _template(request, container, role, **fields))
+    return _apply_patch(request, _template(request, container, role, **fields))
 
 
-def _patched(request: JobRequest, pod: dict[str, Any]) -> dict[str, Any]:
+def _apply_patch(request: JobRequest, pod: dict[str, Any]) -> dict[str, Any]:
     """The user's own patch comes last; what it may not change, ``template_problems`` refuses."""
     patch = request.spec.pod.template
     main = pod["spec"]["containers"][0]["name"]
@@ -83,7 +83,7 @@ def _template(
                 "name": container,
                 "image": request.image,
                 "command": list(command),
-                "env": [*environment(request, env or {}), *_named_sources(request)],
+                "env": [*environment(request, env or {}), *_key_sources(request)],
                 **_whole_sources(request),
                 "resources": dict(resources),
                 "securityContext": {
@@ -100,7 +100,7 @@ def _template(
     }
     if pod.image_pull_policy:
         spec["containers"][0]["imagePullPolicy"] = pod.image_pull_policy
-    spec.update(_scheduling(request))
+    spec.update(_pod_option_fields(request))
     return {
         "metadata": {
             "labels": {**pod.labels, **request.labels, objects.ROLE_LABEL: role},
@@ -155,7 +155,7 @@ def environment(request: JobRequest, extra: Mapping[str, str]) -> list[dict[str,
     ]
 
 
-def _named_sources(request: JobRequest) -> list[dict[str, Any]]:
+def _key_sources(request: JobRequest) -> list[dict[str, Any]]:
     """One variable from one key each."""
     return [
         {"name": source.variable, "valueFrom": {f"{kind}KeyRef": {"name": name, "key": source.key, **optional}}}
@@ -237,7 +237,7 @@ def _volumes(request: JobRequest, memory: Any = None) -> tuple[list[dict[str, An
     return volumes, mounts
 
 
-def _scheduling(request: JobRequest) -> dict[str, Any]:
+def _pod_option_fields(request: JobRequest) -> dict[str, Any]:
     pod = request.spec.pod
     fields: dict[str, Any] = {
         "nodeSelector": dict(pod.node_selector),

@@ -70,7 +70,7 @@ class Store:
         Raises FileNotFoundError for an archive that is not there, ValueError for one that names no image.
         """
         names: list[str] = []
-        with self._locked():
+        with self._hold_lock():
             for archive in [small_images.pause(), *archives]:
                 mark = _mark(archive)
                 loaded: dict[str, str] = json.loads(self._loaded.read_text()) if self._loaded.exists() else {}
@@ -106,7 +106,9 @@ class Store:
                 for name, other in kept.items():
                     output(*ctr, "images", "tag", "--force", name, other)
                 chains = output(*ctr, "snapshots", "list").split()
-                names = _IMPORTED.findall(_imported([*ctr, "images", "import", *DISCARDING, "-"], archive, chains))
+                names = _IMPORTED.findall(
+                    _import_archive([*ctr, "images", "import", *DISCARDING, "-"], archive, chains)
+                )
                 if not names:
                     raise ValueError(f"{archive}: it contains no named image")
                 # Layers as they came are not needed any more; they go now, for this containerd ends at once.
@@ -126,7 +128,7 @@ class Store:
             output("cp", "-a", self._root / part, root / part)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -139,7 +141,7 @@ def _mark(archive: Path) -> str:
     return f"{known} {known.stat().st_size} {known.stat().st_mtime_ns}"
 
 
-def _imported(command: Sequence[str], archive: Path, chains: Collection[str]) -> str:
+def _import_archive(command: Sequence[str], archive: Path, chains: Collection[str]) -> str:
     """What the import of an archive says."""
     try:
         leaving_out = known_layers(archive, chains)

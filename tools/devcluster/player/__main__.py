@@ -68,9 +68,9 @@ class Player:
         if ours:
             self._kubelet.begin(self._image(pod, key))
             return
-        self._running(pod, key)
+        self._add_to_attempt(pod, key)
 
-    def _running(self, pod: Pod, key: tuple[str, str, str]) -> None:
+    def _add_to_attempt(self, pod: Pod, key: tuple[str, str, str]) -> None:
         attempt = self._attempts.setdefault(key, Attempt())
         attempt.pods[pod.uid] = pod
         if pod.deadline_s is not None:
@@ -96,7 +96,7 @@ class Player:
     async def _image(self, pod: Pod, key: tuple[str, str, str]) -> None:
         if _script_of(pod).outcome is not Scenario.image_pull:
             await self._statuses.run(pod)
-            self._running(pod, key)
+            self._add_to_attempt(pod, key)
             return
         await self._statuses.wait_for_image(pod)
 
@@ -138,12 +138,12 @@ class Player:
         """Make the record and keep it for the log; what the pod says of it."""
         budget = int(recording.environment.get(BUDGET_ENV) or 8 << 20)
 
-        def made() -> tuple[bytes, Termination]:
+        def make_record() -> tuple[bytes, Termination]:
             places = [Place(pod.name, pod.node) for pod in workers]
             slower = slowdown(recording.environment, {place.node for place in places})
             return sealed(trial, number, places, part.outcome, slower, budget)
 
-        payload, said = await asyncio.to_thread(made) if trial.point.workers > _INLINE_WORKERS else made()
+        payload, said = await asyncio.to_thread(make_record) if trial.point.workers > _INLINE_WORKERS else make_record()
         if part.outcome is Scenario.other_record:
             said = said.model_copy(update={"sha256": "0" * 64})
         payload, message = forge(recording.environment, payload, spell(said))

@@ -82,7 +82,7 @@ class TcpCommunicator:
     def __del__(self) -> None:
         self.close()
 
-    def _listening(self, port: int) -> None:
+    def _announce_port(self, port: int) -> None:
         """Rank 0 listens on ``port``; the others know."""
 
     def _find_rank_0(self) -> None:
@@ -101,7 +101,7 @@ class TcpCommunicator:
             raise CommunicatorError(f"rank 0: cannot listen on port {self._port}: {error.strerror}") from error
         with listener:
             port = listener.getsockname()[1]
-            self._listening(port)
+            self._announce_port(port)
             with _Door(listener, self._key(), self.world) as door:
                 while missing := [rank for rank in range(1, self.world) if rank not in self._peers]:
                     left = give_up - time.monotonic()
@@ -147,15 +147,15 @@ class TcpCommunicator:
         try:
             _send(self._peers[rank], data)
         except (OSError, KeyError) as error:
-            raise self._lost(rank, error) from error
+            raise self._explain_lost_rank(rank, error) from error
 
     def _receive(self, rank: int) -> bytes:
         try:
             return _receive(self._peers[rank], _LARGEST)
         except (OSError, EOFError, KeyError, ValueError) as error:
-            raise self._lost(rank, error) from error
+            raise self._explain_lost_rank(rank, error) from error
 
-    def _lost(self, rank: int, error: Exception) -> CommunicatorError:
+    def _explain_lost_rank(self, rank: int, error: Exception) -> CommunicatorError:
         self._check_others()
         why = f"no message for {self._patience_s:.0f} s" if isinstance(error, TimeoutError) else "connection closed"
         return CommunicatorError(f"rank {self.rank} of {self.world}: lost rank {rank}: {why}")
@@ -235,7 +235,7 @@ class FolderCommunicator(TcpCommunicator):
         self._folder, self._began_ns = folder, time.time_ns()
         super().__init__(rank, world, "127.0.0.1", 0, secrets.token_hex(8), patience_s)
 
-    def _listening(self, port: int) -> None:
+    def _announce_port(self, port: int) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         write_atomic(self._folder / "meeting", json.dumps([port, self._name]))
 

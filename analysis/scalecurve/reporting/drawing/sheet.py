@@ -89,7 +89,7 @@ class Sheet:
             self._legend_characters = int((LEFT + content + RIGHT - _LEGEND_MARK) / _LEGEND_CHARACTER)
             if max(map(len, labels)) > self._legend_characters:
                 self._terse = without_folders(labels)
-            folded = [self._folded(label) for label in labels]
+            folded = [self._fold_label(label) for label in labels]
             self._legend_columns, legend_rows = legend_shape(folded, LEFT + content + RIGHT)
         rows = -(-count // columns)
         total_width = LEFT + content + right
@@ -131,7 +131,7 @@ class Sheet:
 
     def legend_under(self, panel: Axes, handles: Sequence[Any]) -> None:
         """A legend of the panel's own lines under its axis, whose room ``under`` reserved."""
-        labels = [self._folded_under(str(handle.get_label())) for handle in handles]
+        labels = [self._fold_under_panel(str(handle.get_label())) for handle in handles]
         panel.legend(
             handles=handles,
             labels=labels,
@@ -145,10 +145,10 @@ class Sheet:
         )
 
     def _shape_under(self, labels: Sequence[str]) -> tuple[int, int]:
-        return legend_shape([self._folded_under(label) for label in labels], self._width) if labels else (1, 0)
+        return legend_shape([self._fold_under_panel(label) for label in labels], self._width) if labels else (1, 0)
 
-    def _folded_under(self, label: str) -> str:
-        return _wrapped(label, int((self._width - _LEGEND_MARK) / _LEGEND_CHARACTER))
+    def _fold_under_panel(self, label: str) -> str:
+        return _wrap_label(label, int((self._width - _LEGEND_MARK) / _LEGEND_CHARACTER))
 
     def tip(self, axes: Axes, x: float, y: float, text: str, place: Place | None = None) -> None:
         """Say ``text`` where a reader points at (x, y); ``place`` is the point whose trials stand behind it."""
@@ -167,7 +167,7 @@ class Sheet:
         if handles:
             self.figure.legend(
                 handles=handles,
-                labels=[self._folded(str(handle.get_label())) for handle in handles],
+                labels=[self._fold_label(str(handle.get_label())) for handle in handles],
                 loc="lower center",
                 ncols=self._legend_columns or len(handles),
                 bbox_to_anchor=(0.5, 0.0),
@@ -182,9 +182,9 @@ class Sheet:
         curves = tuple(self.labels) if self._marks else ()
         return Drawing(self.figure, title, caption, tuple(self._tips), tuple(self._places), curves)
 
-    def _folded(self, label: str) -> str:
+    def _fold_label(self, label: str) -> str:
         """A label in lines that fit the figure."""
-        return _wrapped(self._terse.get(label, label), self._legend_characters or len(label) or 1)
+        return _wrap_label(self._terse.get(label, label), self._legend_characters or len(label) or 1)
 
 
 def first(items: Sequence[T], most: int, noun: str) -> tuple[Sequence[T], str]:
@@ -202,7 +202,7 @@ def legend_shape(labels: Sequence[str], width: float) -> tuple[int, int]:
     return columns, max(sum(map(len, lines[start : start + rows])) for start in range(0, len(lines), rows))
 
 
-def _wrapped(label: str, most: int) -> str:
+def _wrap_label(label: str, most: int) -> str:
     """A label in lines of at most so many characters."""
     return label if len(label) <= most else "\n".join(textwrap.wrap(label, most, break_on_hyphens=False))
 

@@ -43,11 +43,11 @@ def placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -
     if outcome.requested_devices:
         used = [record.topology.device for record in ranks]
         if used != outcome.requested_devices:
-            return Check(name=name, passed=False, detail=_on_others(trial, ranks, outcome.requested_devices))
+            return Check(name=name, passed=False, detail=_describe_devices(trial, ranks, outcome.requested_devices))
     return Check(name=name, passed=True, detail=f"layout {point.layout}")
 
 
-def _on_others(trial: TrialSpec, ranks: Sequence[RankRecord], assigned: Sequence[str]) -> str:
+def _describe_devices(trial: TrialSpec, ranks: Sequence[RankRecord], assigned: Sequence[str]) -> str:
     """Which ranks ran on which devices, and what a script that does not choose its own lacks."""
     names = _names(assigned)
     by_device: dict[str, list[int]] = {}
@@ -127,18 +127,18 @@ def neighbors(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     others = [r.topology.rank for r in ranks if r.device_samples is not None and r.device_samples.other_processes]
     if others:
         return Check(name=name, passed=False, detail=f"other processes on the device of rank {few(others)}")
-    return _within_limit(trial, ranks, name, "foreign_load", "stolen_load")
+    return _check_limit(trial, ranks, name, "foreign_load", "stolen_load")
 
 
 def stolen(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """The hypervisor did not take the machine's cores."""
-    return _within_limit(trial, ranks, InvalidReason.cpu_steal.value, "stolen_load", "foreign_load")
+    return _check_limit(trial, ranks, InvalidReason.cpu_steal.value, "stolen_load", "foreign_load")
 
 
 _TAKERS = {"foreign_load": "other processes", "stolen_load": "the hypervisor"}
 
 
-def _within_limit(trial: TrialSpec, ranks: Sequence[RankRecord], name: str, share: str, other: str) -> Check:
+def _check_limit(trial: TrialSpec, ranks: Sequence[RankRecord], name: str, share: str, other: str) -> Check:
     """A share of the cores is within the limit; so is its sum with a smaller ``other``, for both slow a rank down."""
     taken = []
     for record in ranks:

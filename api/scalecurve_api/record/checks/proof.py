@@ -81,7 +81,7 @@ def impossible_efficiency(low: float) -> str | None:
 def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """Every rank exchanged data with the others during steps, and enough of it to be gradients."""
     name = InvalidReason.no_communication.value
-    if by_construction := _by_construction(trial, name):
+    if by_construction := _prove_by_construction(trial, name):
         return by_construction
     if drives_all(trial):
         return _replicas(trial.point.workers, ranks[0])
@@ -104,7 +104,9 @@ def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         detail += " (Lightning: Trainer(devices=int(os.environ['LOCAL_WORLD_SIZE'])))"
         return Check(name=name, passed=False, detail=detail)
     if len(counts) < len(ranks):
-        detail = f"no communication was observed at {counted(trial.point.workers, 'worker')}: {_unobserved(ranks)}"
+        detail = (
+            f"no communication was observed at {counted(trial.point.workers, 'worker')}: {_explain_unobserved(ranks)}"
+        )
         return Check(name=name, passed=None, detail=detail)
     if idle:
         detail = f"rank {few(idle)} took part in no collective in the timed windows, and did while it was observed"
@@ -197,7 +199,7 @@ def _fewer_calls(record: RankRecord) -> str | None:
 def data(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """No two ranks read the same samples, unless the experiment declares it."""
     name = InvalidReason.same_data.value
-    if by_construction := _by_construction(trial, name):
+    if by_construction := _prove_by_construction(trial, name):
         return by_construction
     if drives_all(trial):
         return Check(name=name, passed=True, detail="one process reads each batch, and splits it over its GPUs")
@@ -238,7 +240,7 @@ def training(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if same:
         detail = f"no parameter of rank {few(same)} has changed: nothing was trained"
         return Check(name=name, passed=False, detail=detail)
-    if by_construction := _by_construction(trial, name):
+    if by_construction := _prove_by_construction(trial, name):
         return by_construction
     observed = {record.topology.rank: record.proof.training for record in ranks if record.proof}
     still = [rank for rank, seen in observed.items() if seen and seen.initial and seen.initial == seen.final]
@@ -276,13 +278,13 @@ def printed(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check | None:
     return Check(name=InvalidReason.wrong_rate.value, passed=passed, detail=detail)
 
 
-def _by_construction(trial: TrialSpec, name: str) -> Check | None:
+def _prove_by_construction(trial: TrialSpec, name: str) -> Check | None:
     if not trial.workload.built_in:
         return None
     return Check(name=name, passed=True, detail=f"by construction of program {trial.workload.program}")
 
 
-def _unobserved(ranks: Sequence[RankRecord]) -> str:
+def _explain_unobserved(ranks: Sequence[RankRecord]) -> str:
     if any(record.proof is None for record in ranks):
         return "a rank's record has no proof (an older scalecurve_worker, or one of the program's own)"
     return "only torch.distributed and Horovod can be observed"

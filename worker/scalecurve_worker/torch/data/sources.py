@@ -148,7 +148,7 @@ def open_data(
     size = None if shape is None else tuple(shape)
     shard, form = DataShard(rank, world, seed), BatchFormat(torch.device(device), options.channels_last)
     request = _Request(source, folder, size, classes, batch, split, shard, form, options)
-    openers = {"synthetic": _synthetic, "image-folder": _image_folder, "tokens": _packed_tokens}
+    openers = {"synthetic": _synthetic, "image-folder": _image_folder, "tokens": _token_loader}
     return openers.get(source, _arrays)(request)
 
 
@@ -174,18 +174,18 @@ def _arrays(request: _Request) -> Loader:
     classes = arrays.classes if request.classes is None else request.classes
     check_arrays(request.source, arrays, shape=shape, classes=classes)
 
-    def reading(request: _Request, arrays: ImageArrays) -> ArrayLoader:
+    def open_arrays(request: _Request, arrays: ImageArrays) -> ArrayLoader:
         spec = request.spec(shape, classes, items=len(arrays.labels))
         augment = request.augment(shape, size=arrays.images.shape[2:], flips=arrays.flips)
         return ArrayLoader(spec, request.shard, request.form, augment, arrays)
 
     def some(request: _Request, items: NDArray[np.int64]) -> Loader:
-        return reading(request, replace(arrays, images=arrays.images[items], labels=arrays.labels[items]))
+        return open_arrays(request, replace(arrays, images=arrays.images[items], labels=arrays.labels[items]))
 
     changed = request.relabeled(arrays.labels, arrays.classes, some)
     if changed is None:
-        return reading(request, arrays)
-    loader = reading(request, replace(arrays, images=arrays.images[changed.items], labels=changed.labels))
+        return open_arrays(request, arrays)
+    loader = open_arrays(request, replace(arrays, images=arrays.images[changed.items], labels=changed.labels))
     loader.label_facts = changed.facts
     return loader
 
@@ -203,7 +203,7 @@ def _image_folder(request: _Request) -> Loader:
     )
     classes = images.classes if request.classes is None else request.classes
 
-    def reading(request: _Request, images: ImageList) -> ImageFolder:
+    def open_images(request: _Request, images: ImageList) -> ImageFolder:
         augment = request.augment(shape, decoded=True)
         kind = options.augmentation if request.split == "train" else Augmentation.none
         return ImageFolder(
@@ -216,17 +216,17 @@ def _image_folder(request: _Request) -> Loader:
         )
 
     def some(request: _Request, items: NDArray[np.int64]) -> Loader:
-        return reading(request, replace(images, names=images.names[items], labels=images.labels[items]))
+        return open_images(request, replace(images, names=images.names[items], labels=images.labels[items]))
 
     changed = request.relabeled(images.labels, images.classes, some)
     if changed is None:
-        return reading(request, images)
-    loader = reading(request, replace(images, names=images.names[changed.items], labels=changed.labels))
+        return open_images(request, images)
+    loader = open_images(request, replace(images, names=images.names[changed.items], labels=changed.labels))
     loader.label_facts = changed.facts
     return loader
 
 
-def _packed_tokens(request: _Request) -> Loader:
+def _token_loader(request: _Request) -> Loader:
     shape, vocabulary, options = request.shape, request.classes, request.options
     if options.kind != "tokens" or shape is None or len(shape) != 1 or vocabulary is None:
         raise DataError("tokens: expected a language model, a sequence length and the size of its vocabulary")

@@ -122,7 +122,7 @@ class Copies:
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
-        self._before = {id(each): weakref.ref(each) for each in self._like()}
+        self._before = {id(each): weakref.ref(each) for each in self._similar_tensors()}
 
     def now(self, state: Iterable[Tensor]) -> list[Tensor]:
         """Return those that are there now; none where they are like a few weights only, or all in ``state``.
@@ -130,14 +130,14 @@ class Copies:
         Raises ``NotKeptError`` if they were replaced since: the next ones will be, and where is not known.
         """
         own = {id(tensor) for tensor in state} | {id(parameter.grad) for parameter in self._model.parameters()}
-        like = [each for each in self._like() if id(each) not in own]
+        like = [each for each in self._similar_tensors() if id(each) not in own]
         if 2 * len({_kind(each) for each in like}) < len(_kinds(self._model)):
             return []
         if any((there := self._before.get(id(each))) is None or there() is not each for each in like):
             raise NotKeptError("the script makes new copies of its weights at every step")
         return like
 
-    def _like(self) -> list[Tensor]:
+    def _similar_tensors(self) -> list[Tensor]:
         kinds = _kinds(self._model)
         alive = (each for each in gc.get_objects() if type(each) in _TENSORS)
         like = [each for each in alive if each.grad_fn is None and not each.requires_grad and _kind(each) in kinds]
@@ -172,7 +172,7 @@ def _inside(holder: Any, within: str) -> Iterator[Any]:
         yield from holder.values()
     elif isinstance(holder, (*_CONTAINERS, tuple)):
         yield from holder
-    elif not _of_its_own_copy(holder) and not hasattr(holder, "__dict__") and not _slots(holder):
+    elif not _has_own_copy(holder) and not hasattr(holder, "__dict__") and not _slots(holder):
         raise NotKeptError(f"{within} holds a {type(holder).__qualname__}, whose state cannot be copied")
     if not isinstance(holder, Tensor):
         yield from getattr(holder, "__dict__", {}).values()
@@ -191,11 +191,11 @@ def _contents(holder: Any) -> Iterator[Callable[[], object]]:
         yield functools.partial(holder.set_state, holder.get_state())
     elif isinstance(holder, random.Random):
         yield functools.partial(holder.setstate, holder.getstate())
-    elif _of_numpy(holder, "ndarray"):
+    elif _is_numpy(holder, "ndarray"):
         yield functools.partial(holder.__setitem__, ..., holder.copy())
-    elif _of_numpy(holder, "RandomState"):
+    elif _is_numpy(holder, "RandomState"):
         yield functools.partial(holder.set_state, holder.get_state())
-    elif _of_numpy(holder, "Generator"):
+    elif _is_numpy(holder, "Generator"):
         yield functools.partial(setattr, holder.bit_generator, "state", holder.bit_generator.state)
     if hasattr(holder, "__dict__"):
         yield functools.partial(_refill, holder.__dict__, dict(holder.__dict__), dict.update)
@@ -208,13 +208,13 @@ def _refill(container: Any, contents: Any, add: Callable[[Any, Any], None]) -> N
     add(container, contents)
 
 
-def _of_its_own_copy(holder: Any) -> bool:
+def _has_own_copy(holder: Any) -> bool:
     return isinstance(holder, torch.Generator | random.Random) or any(
-        _of_numpy(holder, kind) for kind in ("ndarray", "RandomState", "Generator")
+        _is_numpy(holder, kind) for kind in ("ndarray", "RandomState", "Generator")
     )
 
 
-def _of_numpy(holder: Any, kind: str) -> bool:
+def _is_numpy(holder: Any, kind: str) -> bool:
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(holder, getattr(numpy if kind == "ndarray" else numpy.random, kind))
 
@@ -226,7 +226,7 @@ def _is_an_object(holder: Any) -> bool:
 
 
 def _slots(holder: Any) -> dict[str, Any]:
-    names = [name for kind in type(holder).__mro__ for name in _as_names(kind.__dict__.get("__slots__", ()))]
+    names = [name for kind in type(holder).__mro__ for name in _slot_names(kind.__dict__.get("__slots__", ()))]
     return {
         name: getattr(holder, name)
         for name in names
@@ -234,7 +234,7 @@ def _slots(holder: Any) -> dict[str, Any]:
     }
 
 
-def _as_names(slots: Any) -> Sequence[str]:
+def _slot_names(slots: Any) -> Sequence[str]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 

@@ -136,7 +136,7 @@ class BundleFolder:
         if text is not None:
             _refuse_difference(path, text, experiment)
 
-    def grown_from(self, experiment: ScalingExperiment) -> ScalingExperiment:
+    def experiment_before(self, experiment: ScalingExperiment) -> ScalingExperiment:
         """The experiment of the bundle, to which ``experiment`` adds worker counts and nothing else.
 
         Raises:

@@ -95,7 +95,7 @@ def prepare(job: RunRequest, *, resume: bool = False, add_session: bool = False,
     before = None
     if add_points:
         folder.refuse_links()
-        before = folder.grown_from(job.public)
+        before = folder.experiment_before(job.public)
     elif resume or add_session:
         folder.refuse_links()
         folder.refuse_another(job.public)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scalecurve.planning.manifest_command import Started, started, with_placeholders
+from scalecurve.planning.manifest_command import Started, insert_placeholders, started
 from scalecurve.planning.manifest_jobs import JobManifest, ManifestError, mapping, objects, read_job
 from scalecurve.planning.script_command import CommandError
 from scalecurve_api.contract import places
@@ -85,7 +85,7 @@ def _experiment(job: JobManifest) -> tuple[dict[str, Any], list[str]]:
     if total > 65_536:
         raise ManifestError(f"{job.nodes} nodes x {slots} ranks are more than 65536 workers")
     numbers = {"nodes": job.nodes, "workersPerNode": slots, "workers": total}
-    program = with_placeholders(program, numbers)
+    program = insert_placeholders(program, numbers)
     notes = [*program.notes]
     pod = _Pod(job, slots)
     workload = program.workload
@@ -220,7 +220,7 @@ class _Pod:
         self._variables(main)
         self._resources(main)
         self._security(main)
-        self._shared_memory(main, pod)
+        self._take_shared_memory(main, pod)
         _rename_volumes(main, pod)
         return {"name": MAIN_CONTAINER, **main}
 
@@ -281,7 +281,7 @@ class _Pod:
         if "securityContext" in main and not security:
             del main["securityContext"]
 
-    def _shared_memory(self, main: dict[str, Any], pod: dict[str, Any]) -> None:
+    def _take_shared_memory(self, main: dict[str, Any], pod: dict[str, Any]) -> None:
         """The volume of /dev/shm: every pod of a trial has one."""
         mounts = objects(main.get("volumeMounts"))
         shm = next((mount for mount in mounts if mount.get("mountPath") == "/dev/shm"), None)

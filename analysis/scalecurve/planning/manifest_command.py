@@ -90,7 +90,7 @@ def started(words: Sequence[str], launcher: Launcher) -> Started:
     return _parse_shell_script(list(words[:at]), script, launcher)
 
 
-def with_placeholders(program: Started, numbers: Mapping[str, int]) -> Started:
+def insert_placeholders(program: Started, numbers: Mapping[str, int]) -> Started:
     """The same with placeholders where an option has one of ``numbers``, by placeholder."""
     if program.is_benchmark:
         return program

@@ -21,7 +21,7 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_api.text import count as counted
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.projection.links import WorkerLinks
-from scalecurve_models.projection.worker import Balance, MeasuredWorker, balance_of, measured_worker
+from scalecurve_models.projection.worker import Balance, MeasuredWorker, balance_of, find_measured_worker
 
 _MODULE = "scalecurve_worker.features.projection"
 LIMIT_S = 1800
@@ -134,7 +134,7 @@ def project(
     for trial in trials:
         try:
             _refuse_unknown_node(trial, experiment, measured)
-            worker = measured_worker(trial, measured)
+            worker = find_measured_worker(trial, measured)
             worker.step_s(_batch_of(trial))
             ready.append((trial, worker, _alone(trial, worker)))
         except FitError as error:
@@ -142,7 +142,9 @@ def project(
     programs = record_steps([each for trial, _, alone in ready for each in (trial, alone)])
     for (trial, worker, _), program, reference in zip(ready, programs[::2], programs[1::2], strict=True):
         try:
-            out[trial.name] = _projected(trial, _recorded(program), _recorded(reference), worker, links)
+            out[trial.name] = _project_trial(
+                trial, _require_program(program), _require_program(reference), worker, links
+            )
         except FitError as error:
             out[trial.name] = Projection(trial, refused=str(error))
     return [out[trial.name] for trial in trials]
@@ -161,7 +163,7 @@ def _refuse_unknown_node(trial: TrialSpec, experiment: ScalingExperiment, measur
         )
 
 
-def _recorded(program: StepProgram | str) -> StepProgram:
+def _require_program(program: StepProgram | str) -> StepProgram:
     if isinstance(program, str):
         raise FitError(program)
     return program
@@ -200,7 +202,7 @@ def _alone(trial: TrialSpec, worker: MeasuredWorker) -> TrialSpec:
     return worker.trial.model_copy(update={"point": point})
 
 
-def _projected(
+def _project_trial(
     trial: TrialSpec, program: StepProgram, reference: StepProgram, worker: MeasuredWorker, links: WorkerLinks
 ) -> Projection:
     batch = _batch_of(trial)

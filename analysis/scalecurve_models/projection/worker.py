@@ -78,7 +78,7 @@ class MeasuredWorker:
         return min(self.seconds, key=lambda known: (abs(known - batch), known))
 
 
-def measured_worker(trial: TrialSpec, bundles: Sequence[Bundle]) -> MeasuredWorker:
+def find_measured_worker(trial: TrialSpec, bundles: Sequence[Bundle]) -> MeasuredWorker:
     """The trials of one worker in these bundles that compute what ``trial`` does.
 
     Raises FitError where there is none, with the first difference of the nearest one.

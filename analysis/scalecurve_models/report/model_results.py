@@ -59,7 +59,7 @@ class ModelResults:
     def collective_tables(self) -> tuple[Table, ...]:
         return tuple(collective_tables(self.collectives))
 
-    def published_tables(self) -> tuple[Table, ...]:
+    def publication_tables(self) -> tuple[Table, ...]:
         if not self.published:
             return ()
         weak = [

@@ -52,7 +52,7 @@ def _literature_curves(analysis: Analysis) -> Body:
     """Shown only with a measured weak curve, or for curves that the user named."""
     results = analysis.once(model_results)
     weak = bool(analysis.published) or any(curve.series.mode == "weak" for curve in results.testable)
-    return Body(results.published_tables() if weak else (), methods=(_PUBLISHED_METHOD,) if results.published else ())
+    return Body(results.publication_tables() if weak else (), methods=(_PUBLISHED_METHOD,) if results.published else ())
 
 
 @section("allreduce-models", "Models of collectives", order=130, question="predict")

@@ -90,7 +90,7 @@ def assemble(
         own_load=[record.own_load for record in ordered],
         stolen_load=[record.stolen_load for record in ordered],
         usage=[record.usage for record in ordered] if any(record.usage for record in ordered) else [],
-        facts=combined_facts([record.facts for record in ordered]),
+        facts=combine_facts([record.facts for record in ordered]),
         summary=summarize(trial, ordered, windows, journals),
         timeline=_timeline(ordered, outcome),
         exit_codes=outcome.exit_codes,
@@ -103,7 +103,7 @@ def assemble(
     return Assembled(record.sealed(), files)
 
 
-def combined_facts(ranks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def combine_facts(ranks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What a trial keeps of the facts of its ranks; of a kind that is unknown here, what the first rank has."""
     facts: dict[str, Any] = {}
     for name in dict.fromkeys(name for facts_of_rank in ranks for name in facts_of_rank):

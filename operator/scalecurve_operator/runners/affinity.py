@@ -27,7 +27,7 @@ def worker_affinity(request: JobRequest) -> dict[str, Any]:
     attempt = {objects.TRIAL_LABEL: request.trial_object, objects.ATTEMPT_LABEL: str(request.attempt)}
     siblings = {"matchLabels": {**attempt, objects.ROLE_LABEL: "worker"}}
     term: dict[str, Any] = {"topologyKey": HOSTNAME, "labelSelector": siblings}
-    if placed_by_queue(request):
+    if is_placed_by_queue(request):
         pass  # Kueue picks the node of each pod, and knows nothing of affinity between pods.
     elif pods_per_node == 1 and nodes > 1:
         # Guaranteed: as many nodes as pods.
@@ -52,7 +52,7 @@ def worker_affinity(request: JobRequest) -> dict[str, Any]:
     return fields
 
 
-def placed_by_queue(request: JobRequest) -> bool:
+def is_placed_by_queue(request: JobRequest) -> bool:
     """Whether Kueue assigns nodes to pods by topology, as the experiment's annotations request."""
     return request.spec.queue is not None and any(name.startswith(_BY_TOPOLOGY) for name in _annotations(request))
 
@@ -60,7 +60,7 @@ def placed_by_queue(request: JobRequest) -> bool:
 def slice_annotations(request: JobRequest) -> dict[str, str]:
     """That the pods of one node stay together, in Kueue's words; empty where the experiment words it itself."""
     pods_per_node = request.spec.placement.pods_per_node
-    if pods_per_node == 1 or not placed_by_queue(request) or _SLICES & set(_annotations(request)):
+    if pods_per_node == 1 or not is_placed_by_queue(request) or _SLICES & set(_annotations(request)):
         return {}
     return {f"{_BY_TOPOLOGY}slice-required-topology": HOSTNAME, f"{_BY_TOPOLOGY}slice-size": str(pods_per_node)}
 

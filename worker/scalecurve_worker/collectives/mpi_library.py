@@ -47,14 +47,14 @@ def all_reduce_by(algorithm: AllReduce, mpi: Any, per_node: int) -> TimedCall:
 def all_reduce_of(algorithm: AllReduce, mpi: Any, per_node: int) -> Carried:
     """Return what sums a message over all ranks; ``per_node`` consecutive ranks make a node."""
     if algorithm is AllReduce.parameter_server:
-        return _through_one(mpi)
+        return _server_all_reduce(mpi)
     if algorithm is AllReduce.hierarchical:
-        return _by_nodes(mpi, per_node)
+        return _hierarchical_all_reduce(mpi, per_node)
     in_place, add, comm = mpi.IN_PLACE, mpi.SUM, mpi.COMM_WORLD
     return lambda message: comm.Allreduce(in_place, message, add)
 
 
-def _through_one(mpi: Any) -> Carried:
+def _server_all_reduce(mpi: Any) -> Carried:
     comm, add = mpi.COMM_WORLD, mpi.SUM
     served = comm.Get_rank() == 0
 
@@ -65,7 +65,7 @@ def _through_one(mpi: Any) -> Carried:
     return carry
 
 
-def _by_nodes(mpi: Any, per_node: int) -> Carried:
+def _hierarchical_all_reduce(mpi: Any, per_node: int) -> Carried:
     """Reduce-scatter inside the node, all-reduce of each share across nodes, all-gather inside the node."""
     comm, add = mpi.COMM_WORLD, mpi.SUM
     within, across = comm.Split(comm.Get_rank() // per_node), comm.Split(comm.Get_rank() % per_node)

@@ -69,12 +69,12 @@ def run_collectives(trial: TrialSpec) -> None:
     def measure(session: Session, benchmark: Benchmark) -> None:
         benchmark.collectives([operation(kind) for kind in workload.collectives])
         if workload.tool == nccl_tests.TOOL:
-            _beside(session, workload)
+            _run_tool(session, workload)
 
     _join(trial, workload, AllReduce.auto, 3, measure)
 
 
-def _beside(session: Session, workload: CollectivesWorkload) -> None:
+def _run_tool(session: Session, workload: CollectivesWorkload) -> None:
     """Let rank 0 run the tool while the others wait, without what they keep of the GPUs' memory."""
     torch.cuda.empty_cache()
     # Gathered once the last rank is done: the GPUs are idle.

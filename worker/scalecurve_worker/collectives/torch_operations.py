@@ -33,18 +33,18 @@ def all_reduce_by(algorithm: AllReduce, per_node: int) -> TimedCall:
 def all_reduce_of(algorithm: AllReduce, per_node: int) -> Carried:
     """Return what sums a message over all ranks; ``per_node`` consecutive ranks make a node."""
     if algorithm is AllReduce.parameter_server:
-        return _through_one
+        return _server_all_reduce
     if algorithm is AllReduce.hierarchical:
-        return _by_nodes(per_node)
+        return _hierarchical_all_reduce(per_node)
     return dist.all_reduce
 
 
-def _through_one(message: Tensor) -> None:
+def _server_all_reduce(message: Tensor) -> None:
     dist.reduce(message, 0)
     dist.broadcast(message, 0)
 
 
-def _by_nodes(per_node: int) -> Carried:
+def _hierarchical_all_reduce(per_node: int) -> Carried:
     """Reduce-scatter inside the node, all-reduce of each share across nodes, all-gather inside the node."""
     rank, world = dist.get_rank(), dist.get_world_size()
     nodes = [list(range(first, first + per_node)) for first in range(0, world, per_node)]

@@ -101,7 +101,7 @@ class Validation:
     """
 
     def __init__(self, job: TensorFlowJob, split: FolderSplit) -> None:
-        self.items, self._batches = _held_out(job, split)
+        self.items, self._batches = _open_held_out_set(job, split)
         self._device = job.devices.names[0]
         with tf.device(self._device):
             self._model = job.config.build()
@@ -124,7 +124,7 @@ class Validation:
         return right_answers(logits, targets), cross_entropy(logits, targets)
 
 
-def _held_out(job: TensorFlowJob, split: FolderSplit) -> tuple[int, Batches]:
+def _open_held_out_set(job: TensorFlowJob, split: FolderSplit) -> tuple[int, Batches]:
     data, shape, batch = job.workload.data, job.config.shape, job.config.batch
     if data.source is DataSource.image_folder:
         images = open_split(data, split, shape, job.config.classes)

@@ -68,11 +68,11 @@ def topologies_of(identity: RankIdentity, devices: Devices) -> list[RankTopology
     """Return the workers that this process drives: itself, or one per replica with its share of the cores."""
     replicas = len(devices.names)
     if replicas == 1:
-        return [_with_device(topology(identity), devices, 0)]
+        return [_add_device(topology(identity), devices, 0)]
     process, topologies = topology(identity), []
     for replica, cores in enumerate(shares_of_cores(replicas)):
         place = {"rank": replica, "local_rank": replica, "cores": cores, "device": f"cpu:{','.join(map(str, cores))}"}
-        topologies.append(_with_device(process.model_copy(update=place), devices, replica))
+        topologies.append(_add_device(process.model_copy(update=place), devices, replica))
     return topologies
 
 
@@ -92,7 +92,7 @@ class DeviceClock(HostClock):
         return super().close()
 
 
-def _with_device(where: RankTopology, devices: Devices, replica: int) -> RankTopology:
+def _add_device(where: RankTopology, devices: Devices, replica: int) -> RankTopology:
     if not devices.on_gpu:
         return where
     shown = tf.config.get_visible_devices("GPU")[replica]

@@ -86,7 +86,7 @@ class Chief:
         facts.initial_checksum = replica_checksums(self._strategy, self._trainer.model)[0]
         times: list[float] = []
         while (block := schedule.next_block(times)) is not None:
-            runs = self._measured_block(block) if block.measured else self._even_runs(block.steps)[0]
+            runs = self._measure_block(block) if block.measured else self._even_runs(block.steps)[0]
             self._keep(block, runs)
             times = slowest([_durations(run) for run in runs]) if block.judges_warmup else []
         after = replica_checksums(self._strategy, self._trainer.model)[0]
@@ -149,7 +149,7 @@ class Chief:
             now = self._updates.assign_add(1, read_value=True)
         return loss, now - 1 - before
 
-    def _measured_block(self, block: Block) -> list[Run]:
+    def _measure_block(self, block: Block) -> list[Run]:
         self._say(BEGIN)
         runs, opened_ns, wall_ns = self._even_runs(block.steps)
         self._say(END)

@@ -42,7 +42,7 @@ class NamedVariable:
             value = value.reshape(*self.image, -1).transpose(2, 0, 1, 3).reshape(value.shape)
         return value.T
 
-    def of_torch(self, value: NDArray[Any]) -> NDArray[Any]:
+    def convert_from_torch(self, value: NDArray[Any]) -> NDArray[Any]:
         """Convert a value from torch's layout to the variable's."""
         if value.ndim == 4:
             return value.transpose(2, 3, 1, 0)
@@ -101,7 +101,7 @@ def load_checkpoint(model: Any, file: str) -> str:
     def put(name: str, value: NDArray[Any]) -> None:
         entry = entries[name]
         for variable in components(strategy, entry.variable):
-            variable.assign(tf.cast(np.ascontiguousarray(entry.of_torch(value)), variable.dtype))
+            variable.assign(tf.cast(np.ascontiguousarray(entry.convert_from_torch(value)), variable.dtype))
 
     shapes = {name: entry.shape for name, entry in entries.items()}
     return take_over(path, stored, shapes, {f"{head}.weight", f"{head}.bias"}, put)

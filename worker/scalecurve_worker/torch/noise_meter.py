@@ -36,8 +36,8 @@ class NoiseMeter:
         module = trainer.wrapped.module
         if self._workers > 1:
             assert isinstance(module, DistributedDataParallel)
-            module.register_comm_hook(self, _squared)
-        trainer.after_backward = self._after
+            module.register_comm_hook(self, _add_squares)
+        trainer.after_backward = self._add_micro_batch
 
     def add(self, gradients: Tensor) -> None:
         self._sum = self._sum.to(gradients.device) + gradients.double().square().sum()
@@ -53,7 +53,7 @@ class NoiseMeter:
         small = [sum(map(float, norms)) / len(norms) for norms in zip(*(rank[0] for rank in each), strict=True)]
         return estimate(epoch, self._small, self._large, small, [float(norm) for norm in each[0][1]])
 
-    def _after(self, index: int, parts: int) -> None:
+    def _add_micro_batch(self, index: int, parts: int) -> None:
         """After the backward pass of a micro-batch; gradients are of the mean over the parts."""
         if self._workers == 1:
             self._part(parts)
@@ -80,7 +80,7 @@ class NoiseMeter:
         return [each.grad for each in self._trainer.wrapped.module.parameters() if each.grad is not None]
 
 
-def _squared(meter: NoiseMeter, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+def _add_squares(meter: NoiseMeter, bucket: GradBucket) -> torch.futures.Future[Tensor]:
     """The hook: add up the squares of what this worker alone has, then torch's all-reduce."""
     meter.add(bucket.buffer())
     group: Any = None

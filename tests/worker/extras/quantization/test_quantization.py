@@ -17,9 +17,9 @@ from scalecurve_worker.features.quantization.integer_inference import (
     Integers,
     Scheme,
     activation_grid,
-    signed_grid,
+    round_weights,
+    symmetric_grid,
     weight_grid,
-    with_whole_weights,
 )
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch.models import build
@@ -33,7 +33,7 @@ def numbers(*values: float) -> Tensor:
 
 def test_signed_grid_by_hand() -> None:
     # Three bits: -3 .. 3, so that 1.5 is worth three steps of a half.
-    grid = signed_grid(numbers(1.5)[0], 3)
+    grid = symmetric_grid(numbers(1.5)[0], 3)
     assert grid.whole(numbers(-9, -1.5, -0.76, -0.74, 0, 0.25, 0.26, 0.75, 1.5, 9)).tolist() == [
         -3, -3, -2, -1, 0, 0, 1, 2, 3, 3,
     ]  # fmt: skip
@@ -245,7 +245,7 @@ def test_transformers_are_refused(name: str) -> None:
 def test_weights_alone_lie_on_their_grids(bits: int, scheme: Scheme) -> None:
     torch.manual_seed(0)
     graph = folded(Small())
-    out = with_whole_weights(graph, scheme, bits)
+    out = round_weights(graph, scheme, bits)
     for name in ("first", "second", "last"):
         weight, there = graph.get_parameter(f"{name}.weight"), out.get_parameter(f"{name}.weight")
         grid = weight_grid(weight, bits, scheme)

@@ -14,12 +14,12 @@ from scalecurve_worker.features.layouts.layout import LaidOut
 from scalecurve_worker.features.layouts.reference import (
     TOLERANCES,
     Reference,
+    disable_dropout,
     parts_of,
+    restore_dropout,
     sampled,
-    with_dropout,
-    without_dropout,
 )
-from scalecurve_worker.features.layouts.updates import LayoutTrainer, optimized
+from scalecurve_worker.features.layouts.updates import LayoutTrainer, group_parameters
 from scalecurve_worker.torch.data import Batch
 
 _NOT_FINITE = 1e30
@@ -36,9 +36,9 @@ def compare(
     group = degrees.data_rank(dist.get_rank())
     own = list(parts_of(batch, degrees.data * parts, device))[group * parts : (group + 1) * parts]
     kept = [_local(each).clone() for each in _state(laid)]
-    dropout = without_dropout(laid.module)
+    dropout = disable_dropout(laid.module)
     rate = torch.tensor([reference.rate], dtype=torch.float64)
-    descent = torch.optim.SGD([{"params": each} for each in optimized(laid.module)], lr=float(rate))
+    descent = torch.optim.SGD([{"params": each} for each in group_parameters(laid.module)], lr=float(rate))
     losses: list[Tensor] = []
     errors: dict[str, float] = {}
     for step in range(len(reference.losses[group])):
@@ -51,13 +51,13 @@ def compare(
     with torch.no_grad():
         for tensor, before in zip(_state(laid), kept, strict=True):
             _local(tensor).copy_(before)
-    with_dropout(dropout)
+    restore_dropout(dropout)
     for parameter in laid.module.parameters():
         parameter.grad = None
     worst = max(errors, key=lambda name: (errors[name] != errors[name], errors[name]))
     tolerances = TOLERANCES[precision]
     return Equality(
-        losses=[_finite(float(each)) for each in _over_context(losses, laid)],
+        losses=[_finite(float(each)) for each in _average_over_context(losses, laid)],
         reference=[_finite(each) for each in reference.losses[group]],
         loss_tolerance=tolerances.loss,
         gradient_error=_finite(errors[worst]),
@@ -85,7 +85,7 @@ def _gradient_errors(laid: LaidOut, reference: Reference) -> dict[str, float]:
     return errors
 
 
-def _over_context(losses: list[Tensor], laid: LaidOut) -> list[Tensor]:
+def _average_over_context(losses: list[Tensor], laid: LaidOut) -> list[Tensor]:
     """Means over the parts of the sequences, which several workers have."""
     if laid.meshes.degrees.context == 1:
         return losses

@@ -23,7 +23,7 @@ def spread(stage: TransformerStage, mesh: DeviceMesh) -> None:
     for module in stage.modules():
         if isinstance(module, MixtureOfExperts):
             _keep(module.experts, mesh)
-            module.dispatch, module.combine = partial(_to_experts, mesh=mesh), partial(_from_experts, mesh=mesh)
+            module.dispatch, module.combine = partial(_dispatch_slots, mesh=mesh), partial(_combine_slots, mesh=mesh)
 
 
 def experts_of(stage: nn.Module) -> list[Experts]:
@@ -37,14 +37,14 @@ def _keep(experts: Experts, mesh: DeviceMesh) -> None:
         setattr(experts, name, nn.Parameter(own.clone()))
 
 
-def _to_experts(slots: Tensor, *, mesh: DeviceMesh) -> Tensor:
+def _dispatch_slots(slots: Tensor, *, mesh: DeviceMesh) -> Tensor:
     """(experts, slots, width) of this worker's tokens into (own experts, slots of all workers, width)."""
     received = _exchange(slots, mesh)
     return received.view(mesh.size(), -1, *received.shape[1:]).transpose(0, 1).flatten(1, 2)
 
 
-def _from_experts(slots: Tensor, *, mesh: DeviceMesh) -> Tensor:
-    """The way back: :func:`_to_experts` undone."""
+def _combine_slots(slots: Tensor, *, mesh: DeviceMesh) -> Tensor:
+    """The way back: :func:`_dispatch_slots` undone."""
     own, all_slots, width = slots.shape
     back = slots.view(own, mesh.size(), all_slots // mesh.size(), width)
     return _exchange(back.transpose(0, 1).flatten(0, 1), mesh)

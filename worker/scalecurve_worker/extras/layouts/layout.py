@@ -74,7 +74,7 @@ class LaidOut:
         return self.stage_count - 1 in self.indices
 
     @property
-    def tied_apart(self) -> bool:
+    def has_tied_ends(self) -> bool:
         """Whether embedding and output layer are one parameter of the model, on two workers of the pipeline."""
         stages = [stage for stage in self.stages if isinstance(stage, TransformerStage)]
         return self.meshes.degrees.pipeline > 1 and any(stage.tied for stage in stages)
@@ -113,7 +113,7 @@ class LaidOut:
     def counted(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield parameters by their names in the model, without the second copy of a tied embedding."""
         for name, parameter in self.module.named_parameters():
-            if not (self.tied_apart and name.endswith("head.weight")):
+            if not (self.has_tied_ends and name.endswith("head.weight")):
                 yield self.name_of(name), parameter
 
     def own_elements(self) -> int:

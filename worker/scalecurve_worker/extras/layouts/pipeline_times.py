@@ -64,7 +64,7 @@ def observe_pipeline(
     group = trainer.laid.meshes.group(Dimension.pipeline)
     clock = OwnTime(device)
     times: list[list[tuple[float, float]]] = []
-    with trainer.around_passes(clock.around):
+    with trainer.wrap_passes(clock.around):
         for _ in range(_UNCOUNTED + STEPS):
             times.append(_step(trainer, batches, clock, group, device))
     counted = times[_UNCOUNTED:]

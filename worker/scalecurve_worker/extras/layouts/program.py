@@ -21,7 +21,7 @@ from scalecurve_worker.features.layouts.observed_traffic import ObservedTraffic
 from scalecurve_worker.features.layouts.pipeline_times import observe_pipeline
 from scalecurve_worker.features.layouts.reference import Reference, check_batches, one_process
 from scalecurve_worker.features.layouts.tensor import separate
-from scalecurve_worker.features.layouts.updates import LayoutTrainer, Loss, optimized
+from scalecurve_worker.features.layouts.updates import LayoutTrainer, Loss, group_parameters
 from scalecurve_worker.process.failure import WorkloadError, out_of_memory
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.sdk.bench import Bench
@@ -37,7 +37,7 @@ from scalecurve_worker.torch.optimizers import rule_of
 from scalecurve_worker.torch.strategies import RankStrategy
 
 
-def _unwrapped(*_: Any) -> Any:
+def _refuse_to_wrap(*_: Any) -> Any:
     raise TypeError("strategy mesh wraps no model: it cuts it into stages")
 
 
@@ -78,7 +78,7 @@ def measure(job: TorchJob, data: Loader) -> tuple[Bench, str]:
         else reference
     )
     kind, arguments = rule_of(workload.optimizer, degrees.data, device.type)
-    optimizer = kind([{"params": group} for group in optimized(laid.module)], **arguments)
+    optimizer = kind([{"params": group} for group in group_parameters(laid.module)], **arguments)
     batches = data.endless()
     traffic = _observe(trainer, split_batch(next(batches), parts))
     memory = PeakMemory(device)
@@ -179,4 +179,4 @@ def checksum(laid: LaidOut) -> str:
     return hashlib.blake2b(b"".join(merged[name] for name in sorted(merged)), digest_size=16).hexdigest()
 
 
-MESH = RankStrategy(_unwrapped, measure)
+MESH = RankStrategy(_refuse_to_wrap, measure)

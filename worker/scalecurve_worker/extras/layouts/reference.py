@@ -76,15 +76,15 @@ def parts_of(batch: Batch, parts: int, device: torch.device) -> Iterator[Batch]:
         yield x.to(device), y.to(device)
 
 
-def without_dropout(model: nn.Module) -> list[tuple[nn.Dropout, float]]:
-    """Switch dropout off, and give what :func:`with_dropout` puts back: no two ways draw the same numbers."""
+def disable_dropout(model: nn.Module) -> list[tuple[nn.Dropout, float]]:
+    """Switch dropout off, and give what :func:`restore_dropout` puts back: no two ways draw the same numbers."""
     layers = [(layer, layer.p) for layer in model.modules() if isinstance(layer, nn.Dropout)]
     for layer, _ in layers:
         layer.p = 0.0
     return layers
 
 
-def with_dropout(layers: list[tuple[nn.Dropout, float]]) -> None:
+def restore_dropout(layers: list[tuple[nn.Dropout, float]]) -> None:
     """Put dropout back as it was."""
     for layer, share in layers:
         layer.p = share
@@ -98,7 +98,7 @@ def one_process(
     ``losses`` are, for each data-parallel group, the mean over its samples in every step.
     """
     alone = copy.deepcopy(model)
-    without_dropout(alone)
+    disable_dropout(alone)
     gradients: dict[str, Tensor] = {}
     losses: list[list[float]] = [[] for _ in range(degrees.data)]
     rate = norm = 0.0

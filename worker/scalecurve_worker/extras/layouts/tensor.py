@@ -52,7 +52,7 @@ def split(stage: TransformerStage, mesh: DeviceMesh, *, whole_logits: bool) -> N
     for block in stage.blocks.values():
         parallelize_module(block, mesh, _block_plan(block))
         for name in ("norm_attention", "norm_feed_forward"):
-            block.get_submodule(name).register_forward_hook(_gathered)  # once for all the matrices that read it
+            block.get_submodule(name).register_forward_hook(_gather_output)  # once for all the matrices that read it
         if isinstance(block, GPT2Block):
             block.heads //= mesh.size()
     rows = RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1))
@@ -74,5 +74,5 @@ def _block_plan(block: nn.Module) -> dict[str, ParallelStyle]:
     return plan
 
 
-def _gathered(module: nn.Module, inputs: Any, output: DTensor) -> DTensor:
+def _gather_output(module: nn.Module, inputs: Any, output: DTensor) -> DTensor:
     return output.redistribute(placements=[Replicate()])

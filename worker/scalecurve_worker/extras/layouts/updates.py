@@ -55,7 +55,7 @@ class LayoutTrainer:
         return self._accumulate(own) if self.laid.meshes.degrees.pipeline == 1 else self._pipeline(own)
 
     @contextmanager
-    def around_passes(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    def wrap_passes(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
         """Call every pass of this rank's stages through ``wrap``, the loss as well; of schedules that have run."""
         loss, self._loss = self._loss, wrap(self._loss)
         stages = [stage for stages in self._stages.values() for stage in stages]
@@ -139,7 +139,7 @@ class LayoutTrainer:
 
 def _ends_of_pipeline(laid: LaidOut) -> dist.ProcessGroup | None:
     """The group of the two workers that hold a tied embedding; None elsewhere. Collective over all ranks."""
-    if not laid.tied_apart:
+    if not laid.has_tied_ends:
         return None
     own = None
     for column in laid.meshes.dense.mesh.flatten(1).T.tolist():
@@ -156,7 +156,7 @@ def _plain(loss: Tensor) -> Tensor:
     return loss
 
 
-def optimized(module: nn.Module) -> list[list[nn.Parameter]]:
+def group_parameters(module: nn.Module) -> list[list[nn.Parameter]]:
     """Group a module's parameters by mesh: an optimizer updates a group in one call."""
     groups: dict[object, list[nn.Parameter]] = {}
     for parameter in dict.fromkeys(module.parameters()):

@@ -46,7 +46,7 @@ def record_step(trial: TrialSpec) -> StepProgram:
     job = TorchJob(trial, workload, _CPU, RankStrategy(single))
     dist.init_process_group("fake", rank=0, world_size=trial.point.workers, store=FakeStore())
     try:
-        model, shape, classes = _built(job, workload)
+        model, shape, classes = _build_model(job, workload)
         mesh = _mesh(workload, trial.point.workers)
         with FakeTensorMode():
             return _record(job, workload, model, _batch(job, shape, classes), mesh)
@@ -76,7 +76,7 @@ def _recordable(trial: TrialSpec) -> TorchWorkload:
     return workload.model_copy(update={"precision": precision, "options": options})
 
 
-def _wrapped(model: nn.Module, workload: TorchWorkload, mesh: DeviceMesh | None) -> WrappedModel:
+def _wrap_model(model: nn.Module, workload: TorchWorkload, mesh: DeviceMesh | None) -> WrappedModel:
     """The model as the strategy spreads it."""
     workers = dist.get_world_size()
     if mesh is not None:
@@ -99,10 +99,10 @@ def _wrapped(model: nn.Module, workload: TorchWorkload, mesh: DeviceMesh | None)
 def _record(
     job: TorchJob, workload: TorchWorkload, model: nn.Module, batch: Batch, mesh: DeviceMesh | None
 ) -> StepProgram:
-    _on_fakes(model, workload.options.channels_last)
+    _replace_meta_tensors(model, workload.options.channels_last)
     model = train_mode(recomputed(model, workload.options.activation_checkpointing))
     elements = count_elements(model)
-    wrapped = _wrapped(model, workload, mesh)
+    wrapped = _wrap_model(model, workload, mesh)
     trainer = job.trainer(wrapped)
     allocation = Allocation()
     recorder = StepRecorder(allocation, _axes(mesh), job.trial.point.workers_per_node)
@@ -158,7 +158,7 @@ class _Phase:
         """The next pass names itself."""
 
 
-def _built(job: TorchJob, workload: TorchWorkload) -> tuple[nn.Module, tuple[int, ...], int]:
+def _build_model(job: TorchJob, workload: TorchWorkload) -> tuple[nn.Module, tuple[int, ...], int]:
     """The model on the meta device, the shape of a sample, and the classes."""
     data = workload.data
     shape = tuple(([data.sequence_length] if data.sequence_length else data.shape) or job.spec.shape)
@@ -186,7 +186,7 @@ def _batch(job: TorchJob, shape: tuple[int, ...], classes: int) -> Batch:
     return inputs, torch.zeros(size, dtype=torch.long)
 
 
-def _on_fakes(model: nn.Module, channels_last: bool) -> None:
+def _replace_meta_tensors(model: nn.Module, channels_last: bool) -> None:
     """Fake tensors in place of the meta tensors that the model was built from; shared ones stay shared."""
     made: dict[int, Tensor] = {}
     for module in model.modules():

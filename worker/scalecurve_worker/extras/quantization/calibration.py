@@ -37,7 +37,7 @@ def calibrate(graph: fx.GraphModule, batches: Sequence[Tensor]) -> Calibration:
     histograms = []
     for name, layer in layers.items():
         module = graph.get_submodule(layer)
-        histograms += _of_values(layer, "weights", module.weight) + _of_values(layer, "biases", module.bias)
+        histograms += _bin_values(layer, "weights", module.weight) + _bin_values(layer, "biases", module.bias)
         histograms.append(_histogram(layer, "activations", ranges.seen[name], counting.counts[name]))
     return Calibration(ranges.seen, histograms)
 
@@ -86,7 +86,7 @@ def _apart(low: float, high: float) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _of_values(layer: str, kind: _Kind, values: object) -> list[LayerHistogram]:
+def _bin_values(layer: str, kind: _Kind, values: object) -> list[LayerHistogram]:
     """Count parameters in bins; nothing where a layer has none."""
     if not isinstance(values, Tensor):
         return []

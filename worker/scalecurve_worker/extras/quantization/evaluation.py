@@ -16,7 +16,7 @@ from scalecurve_api.features.quantization.facts import QuantizationFacts, Quanti
 from scalecurve_api.programs.accuracy import Quantization
 from scalecurve_worker.features.quantization.calibration import calibrate, layers_of
 from scalecurve_worker.features.quantization.folding import folded
-from scalecurve_worker.features.quantization.integer_inference import Integers, Scheme, with_whole_weights
+from scalecurve_worker.features.quantization.integer_inference import Integers, Scheme, round_weights
 from scalecurve_worker.torch.data import Batch
 
 STEP_BYTES = 4  # a step is stored as a float32
@@ -52,7 +52,7 @@ def quantize(
     if NATIVE_BITS in settings.bits:
         for scheme in get_args(Scheme):
             if (int8 := native(model, calibration, scheme)) is not None:
-                result = score(partial(_on_the_host, int8), validation)
+                result = score(partial(_run_on_host, int8), validation)
                 rows.append(_row(scheme, "torch", NATIVE_BITS, result, plain, _native_bytes(int8)))
     parameters = sum(parameter.numel() for parameter in graph.parameters())
     return QuantizationFacts(
@@ -79,12 +79,12 @@ def native(model: nn.Module, calibration: Sequence[Tensor], scheme: Scheme) -> n
         # It is to be replaced by torchao one day, and says so at every call.
         warnings.simplefilter("ignore")
         try:
-            return _converted(copy.deepcopy(model).cpu().float().eval(), calibration, scheme)
+            return _convert_model(copy.deepcopy(model).cpu().float().eval(), calibration, scheme)
         except (ImportError, NotImplementedError):
             return None
 
 
-def _converted(model: nn.Module, calibration: Sequence[Tensor], scheme: Scheme) -> nn.Module:
+def _convert_model(model: nn.Module, calibration: Sequence[Tensor], scheme: Scheme) -> nn.Module:
     from torch.ao.quantization import QConfigMapping, default_per_channel_qconfig, default_qconfig
     from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
@@ -98,7 +98,7 @@ def _converted(model: nn.Module, calibration: Sequence[Tensor], scheme: Scheme) 
     return module
 
 
-def _on_the_host(module: nn.Module, inputs: Tensor) -> Tensor:
+def _run_on_host(module: nn.Module, inputs: Tensor) -> Tensor:
     logits: Tensor = module(inputs.cpu().contiguous())
     return logits
 
@@ -139,7 +139,7 @@ def _stages(
         steps = weight.shape[0] if scheme == "channel" else 1
         weights += math.ceil(weight.numel() * bits / 8) + STEP_BYTES * steps
     biases = sum(layer.bias.numel() for layer in layers if isinstance(layer.bias, Tensor))
-    yield "weights", with_whole_weights(graph, scheme, bits), weights + 4 * biases
+    yield "weights", round_weights(graph, scheme, bits), weights + 4 * biases
     for stage, whole_bias in (("activations", False), ("biases", True)):
         network = Integers(graph, ranges, scheme, bits, whole_bias=whole_bias)
         size = weights + STEP_BYTES * network.activation_grids + biases * (8 if whole_bias and bits > 8 else 4)

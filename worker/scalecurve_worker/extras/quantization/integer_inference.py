@@ -46,7 +46,7 @@ class Grid:
         return self.real(self.whole(x))
 
 
-def signed_grid(limit: Tensor, bits: int) -> Grid:
+def symmetric_grid(limit: Tensor, bits: int) -> Grid:
     """Make a grid of 2^bits - 1 places from -``limit`` to ``limit`` (a float64 tensor, all above zero)."""
     highest = 2 ** (bits - 1) - 1
     return Grid(limit / highest, -highest, highest)
@@ -57,7 +57,7 @@ def activation_grid(low: float, high: float, bits: int, device: torch.device) ->
     reach = max(-low, high)
     limit = torch.tensor(reach if reach > NOTHING else 1.0, dtype=torch.float64, device=device)
     if low < 0:
-        return signed_grid(limit, bits)
+        return symmetric_grid(limit, bits)
     highest = 2**bits - 1
     return Grid(limit / highest, 0, highest)
 
@@ -68,12 +68,12 @@ def weight_grid(weight: Tensor, bits: int, scheme: Scheme) -> Grid:
     limits = size.max()
     limits = torch.where(limits > 0, limits, torch.ones_like(limits))
     if scheme == "tensor":
-        return signed_grid(limits, bits)
+        return symmetric_grid(limits, bits)
     limit = size.flatten(1).amax(1).maximum(limits * SMALLEST_CHANNEL)
-    return signed_grid(limit.view(-1, *[1] * (weight.dim() - 1)), bits)
+    return symmetric_grid(limit.view(-1, *[1] * (weight.dim() - 1)), bits)
 
 
-def with_whole_weights(graph: fx.GraphModule, scheme: Scheme, bits: int) -> fx.GraphModule:
+def round_weights(graph: fx.GraphModule, scheme: Scheme, bits: int) -> fx.GraphModule:
     """Return a copy that computes in float32 with weights that lie on the grid."""
     out = copy.deepcopy(graph)
     for node in layers_of(out):

@@ -32,7 +32,7 @@ class ReplicaShard:
     world: int
 
 
-def per_replica(strategy: Any, make: Callable[[int], Batch]) -> Batch:
+def make_replica_batches(strategy: Any, make: Callable[[int], Batch]) -> Batch:
     """Return the inputs and labels that ``make`` gives for each replica of this process, on the replica's device."""
     devices = strategy.extended.worker_devices
     made: dict[int, Batch] = {}
@@ -79,7 +79,7 @@ class Epochs(ABC):
             return self._part(of, number, step, items.reshape(self._steps, batch))
 
         for step in range(self._steps):
-            yield per_replica(self._shard.strategy, partial(part, step))
+            yield make_replica_batches(self._shard.strategy, partial(part, step))
 
     def endless(self) -> Iterator[Batch]:
         for number in count():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scalecurve_worker.features.tensorflow.data.augment import Augmenter
-from scalecurve_worker.features.tensorflow.data.sampler import Batch, ReplicaShard, per_replica
+from scalecurve_worker.features.tensorflow.data.sampler import Batch, ReplicaShard, make_replica_batches
 from scalecurve_worker.features.tensorflow.framework import tf
 from scalecurve_worker.training.data.augmentation import Augment
 
@@ -33,14 +33,14 @@ class SyntheticReplicas:
             inputs = random.standard_normal((shard.batch, *size, channels), dtype=np.float32)
             return inputs, random.integers(classes, size=shard.batch, dtype=np.int64)
 
-        self._pool = [per_replica(shard.strategy, partial(draw, turn)) for turn in range(POOL)]
+        self._pool = [make_replica_batches(shard.strategy, partial(draw, turn)) for turn in range(POOL)]
 
     def endless(self) -> Iterator[Batch]:
         for step in count():
             batch = self._pool[step % POOL]
-            yield batch if self._plain else self._augmented(batch, step)
+            yield batch if self._plain else self._augment_batch(batch, step)
 
-    def _augmented(self, batch: Batch, step: int) -> Batch:
+    def _augment_batch(self, batch: Batch, step: int) -> Batch:
         parts: list[Any] = [self._shard.strategy.experimental_local_results(each) for each in batch]
         epoch, turn = divmod(step, POOL)
         self._augmenter.begin(epoch)
@@ -53,4 +53,4 @@ class SyntheticReplicas:
             x = self._augmenter.warp(self._augmenter.move(x, of, epoch, turn), items)
             return self._augmenter.cut(x, of, epoch, turn), y
 
-        return per_replica(self._shard.strategy, part)
+        return make_replica_batches(self._shard.strategy, part)

@@ -9,12 +9,12 @@ from scalecurve_worker.training.inception import DEVIATION, DROPOUT, EPSILON, TO
 
 def inception_v3(inputs: Any, classes: int) -> Any:
     """Build Inception-v3 -> logits (batch, classes)."""
-    x = _laid(inputs, "to_17", TO_17)
-    x = _laid(x, "to_8", TO_8)
+    x = _apply_part(inputs, "to_17", TO_17)
+    x = _apply_part(x, "to_8", TO_8)
     return head(x, classes, truncated_gaussian(DEVIATION), DROPOUT)
 
 
-def _laid(x: Any, name: str, part: Part) -> Any:
+def _apply_part(x: Any, name: str, part: Part) -> Any:
     """The part over ``x``, its layers named as torch's modules."""
     if isinstance(part, ConvPart):
         options = {"eps": EPSILON, "kernel_initializer": truncated_gaussian(DEVIATION)}
@@ -25,8 +25,8 @@ def _laid(x: Any, name: str, part: Part) -> Any:
         x = keras.layers.ZeroPadding2D(1, name=f"{name}.padding")(x)
         return keras.layers.AveragePooling2D(3, strides=1, name=name)(x)
     if isinstance(part, tuple):
-        ends = [_laid(x, f"{name}.branches.{index}", branch) for index, branch in enumerate(part)]
+        ends = [_apply_part(x, f"{name}.branches.{index}", branch) for index, branch in enumerate(part)]
         return keras.layers.Concatenate(name=f"{name}.joined")(ends)
     for index, each in enumerate(part):
-        x = _laid(x, f"{name}.{index}", each)
+        x = _apply_part(x, f"{name}.{index}", each)
     return x

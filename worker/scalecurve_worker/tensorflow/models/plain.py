@@ -36,9 +36,9 @@ def alexnet(inputs: Any, classes: int) -> Any:
             x = max_pool(x, next(names), 3, 2)
     x = keras.layers.Flatten(name="head.1")(AdaptiveMean(6, name="head.0")(x))
     x = keras.layers.Dropout(DROPOUT, name="head.2")(x)
-    x = _hidden(x, "head.3", 4096, bias="ones")
+    x = _dense_relu(x, "head.3", 4096, bias="ones")
     x = keras.layers.Dropout(DROPOUT, name="head.5")(x)
-    x = _hidden(x, "head.6", 4096, bias="ones")
+    x = _dense_relu(x, "head.6", 4096, bias="ones")
     return linear(x, "head.8", classes, gaussian(0.01))
 
 
@@ -52,7 +52,7 @@ def vgg(inputs: Any, depth: int, classes: int) -> Any:
         x = max_pool(x, next(names), 2, 2)
     x = keras.layers.Flatten(name="head.1")(AdaptiveMean(7, name="head.0")(x))
     for index in (2, 5):
-        x = _hidden(x, f"head.{index}", 4096)
+        x = _dense_relu(x, f"head.{index}", 4096)
         x = keras.layers.Dropout(DROPOUT, name=f"head.{index + 2}")(x)
     return linear(x, "head.8", classes, gaussian(0.01))
 
@@ -67,7 +67,7 @@ def mlp(inputs: Any, classes: int) -> Any:
     return linear(x, "layers.5", classes, fan_in)
 
 
-def _hidden(x: Any, name: str, width: int, bias: str = "zeros") -> Any:
+def _dense_relu(x: Any, name: str, width: int, bias: str = "zeros") -> Any:
     x = keras.layers.Dense(width, kernel_initializer=gaussian(0.01), bias_initializer=bias, name=name)(x)
     return keras.layers.ReLU(name=f"{name}.relu")(x)
 

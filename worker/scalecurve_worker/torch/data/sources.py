@@ -91,7 +91,7 @@ class _Request:
             return Augment()
         return augment_for(self.source, self.options, shape, size=size, flips=flips, decoded=decoded)
 
-    def relabeled(
+    def replace_labels(
         self, stored: NDArray[np.int64], classes: int, reading: Callable[["_Request", NDArray[np.int64]], Loader]
     ) -> Relabeled | None:
         """What trains instead of the stored labels; ``reading`` opens items of the set for the teacher."""
@@ -182,7 +182,7 @@ def _arrays(request: _Request) -> Loader:
     def some(request: _Request, items: NDArray[np.int64]) -> Loader:
         return open_arrays(request, replace(arrays, images=arrays.images[items], labels=arrays.labels[items]))
 
-    changed = request.relabeled(arrays.labels, arrays.classes, some)
+    changed = request.replace_labels(arrays.labels, arrays.classes, some)
     if changed is None:
         return open_arrays(request, arrays)
     loader = open_arrays(request, replace(arrays, images=arrays.images[changed.items], labels=changed.labels))
@@ -218,7 +218,7 @@ def _image_folder(request: _Request) -> Loader:
     def some(request: _Request, items: NDArray[np.int64]) -> Loader:
         return open_images(request, replace(images, names=images.names[items], labels=images.labels[items]))
 
-    changed = request.relabeled(images.labels, images.classes, some)
+    changed = request.replace_labels(images.labels, images.classes, some)
     if changed is None:
         return open_images(request, images)
     loader = open_images(request, replace(images, names=images.names[changed.items], labels=changed.labels))

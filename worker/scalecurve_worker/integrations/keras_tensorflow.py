@@ -29,7 +29,7 @@ def tensorflow_bench(model: Any) -> Bench:
 
 
 def weights_digest(model: Any) -> str:
-    """A digest of all trainable weights."""
+    """Return a digest of all trainable weights."""
     digest = hashlib.blake2b(digest_size=16)
     for weight in model.trainable_weights:
         digest.update(numpy.ascontiguousarray(weight.numpy()).tobytes())

@@ -10,7 +10,7 @@ from pathlib import Path
 from tools import ROOT
 
 FEATURES = {  # how the paths of its files and the names of its modules read
-    "corpus": "scalecurve_corpus|(analysis|tools).corpus|cli.(test_)?corpus|among_published|published_checks",
+    "corpus": "scalecurve_corpus|(analysis|tests|tools).corpus|cli.(test_)?corpus|among_published|published_checks",
     "deepspeed": "deepspeed",
     "llamafactory": "llama-?factory",
     "manifest": "from_manifest|manifest_|cli.experiment",

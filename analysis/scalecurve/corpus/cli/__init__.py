@@ -1,1 +1,0 @@
-../../cli/corpus_verbs.py

@@ -1,1 +1,0 @@
-../../reporting/plots/among_published.py

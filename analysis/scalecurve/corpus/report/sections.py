@@ -1,1 +1,0 @@
-../../reporting/among_published.py

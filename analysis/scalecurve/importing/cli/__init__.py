@@ -1,1 +1,0 @@
-../../cli/importing_verbs.py

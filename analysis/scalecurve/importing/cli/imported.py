@@ -1,1 +1,0 @@
-../../cli/imported.py

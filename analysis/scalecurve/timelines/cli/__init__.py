@@ -1,1 +1,0 @@
-../../cli/timelines_verbs.py

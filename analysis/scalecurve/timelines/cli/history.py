@@ -1,1 +1,0 @@
-../../cli/history.py

@@ -1,1 +1,0 @@
-../../torch/accuracy.py

@@ -1,1 +1,0 @@
-../../torch/horovod_calls.py

@@ -1,1 +1,0 @@
-../../training/noise_scale.py

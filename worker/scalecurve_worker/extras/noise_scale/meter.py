@@ -1,1 +1,0 @@
-../../torch/noise_meter.py

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from scalecurve.cli import analyses, cli
 from scalecurve_api.registry import Registry
 from scalecurve_corpus.corpus_file import read_corpus, write_corpus
-from tests.analysis.corpus.published import corpus, kind
+from tests.corpus.published import corpus, kind
 
 from .conftest import Desk
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scalecurve.cli import cli
-from tests.analysis.timelines.past import write_past
+from tests.timelines.past import write_past
 
 
 @pytest.fixture(autouse=True)

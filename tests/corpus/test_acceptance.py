@@ -10,7 +10,7 @@ import pytest
 from scalecurve_corpus.acceptance import BELOW, error_rates, refuses
 from scalecurve_corpus.corpus_file import load_shipped
 from scalecurve_corpus.refused_systems import refused_systems
-from tests.analysis.corpus.published import corpus, published
+from tests.corpus.published import corpus, published
 
 
 def test_a_machine_below_beyond_doubt_is_refused_and_one_within_noise_is_not():

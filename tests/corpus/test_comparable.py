@@ -9,7 +9,7 @@ from scalecurve.bundle.open import open_bundles
 from scalecurve.curves.compute import scaling
 from scalecurve_corpus.comparable import comparable, nearest, own_points, same_precision
 from scalecurve_corpus.schema import SAMPLES, TOKENS, PublishedPoint
-from tests.analysis.corpus.published import corpus, own, published
+from tests.corpus.published import corpus, own, published
 
 
 def test_the_same_model_device_and_size_is_comparable():

@@ -6,7 +6,7 @@ import pytest
 
 from scalecurve_corpus.copies import joined, without_copies
 from scalecurve_corpus.schema import Corpus, CorpusError, PublishedRun
-from tests.analysis.corpus.test_corpus_file import POINT, SOURCE, TABLE_POINT
+from tests.corpus.test_corpus_file import POINT, SOURCE, TABLE_POINT
 
 RUNS = (PublishedRun(1.7e9, 12.5, 2048.0, (0.125,)), PublishedRun(1.7e9 + 800, 12.4, 2050.0, (0.124,)))
 FIRST = replace(POINT, runs=RUNS, aliases=())

@@ -1,7 +1,7 @@
 """Between repetitions of published systems: what a plan takes as evidence of the noise."""
 
 from scalecurve_corpus.repetition_noise import noise_of
-from tests.analysis.corpus.published import corpus, published
+from tests.corpus.published import corpus, published
 
 
 def test_evidence_is_the_median_and_the_noisiest_tenth_of_published_systems():

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve_corpus.standing import percentile, spread_between_machines, standings
 from scalecurve_corpus.tables import comparable_table, points_table, sources_table, standing_table
-from tests.analysis.corpus.published import SOURCE, corpus, kind, own, published
+from tests.corpus.published import SOURCE, corpus, kind, own, published
 
 FIVE = kind([960.0, 980.0, 1000.0, 1020.0, 1040.0])
 

@@ -11,7 +11,7 @@ from scalecurve_corpus.report.sections import published_section, utilizations
 from scalecurve_corpus.schema import PublishedPoint
 from scalecurve_corpus.tables import utilization_table
 from scalecurve_corpus.utilization import utilization_standings
-from tests.analysis.corpus.published import corpus, own, published
+from tests.corpus.published import corpus, own, published
 
 MINE = {"parameters": 1.2e9, "length": 2048, "mfu": 0.35}
 THEIRS = {"parameters": 1.3e9, "length": 2048, "mfu": 0.4, "precision": "bf16"}

@@ -13,7 +13,7 @@ from scalecurve_importing.columns import Statements
 from scalecurve_importing.compose import Composed
 from scalecurve_importing.import_bundle import import_bundle
 from scalecurve_importing.reading import SourceError
-from tests.analysis.importing.test_collective_files import printed, read, report
+from tests.importing.test_collective_files import printed, read, report
 
 NETWORK = "node-0:9:9 [0] NCCL INFO NET/IB : No device found.\nnode-0:9:9 [0] NCCL INFO Using network Socket\n"
 

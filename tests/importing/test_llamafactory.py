@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve_importing.reading import SourceError, Unit
-from tests.analysis.importing.test_trainer_files import read
+from tests.importing.test_trainer_files import read
 
 
 def factory(at: int, *, rate: float | None = None, tokens: int | None = None, time: str = "") -> str:

@@ -18,7 +18,7 @@ from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_importing.columns import Statements
 from scalecurve_importing.import_bundle import import_bundle, importer_of
 from scalecurve_importing.reading import SourceError
-from tests.analysis.importing.test_collective_files import SIZES, printed, read, report
+from tests.importing.test_collective_files import SIZES, printed, read, report
 
 KINDS = {
     "all_gather_perf": Collective.all_gather,

@@ -7,7 +7,7 @@ import pytest
 from scalecurve_importing.columns import Statements
 from scalecurve_importing.import_bundle import importer_of
 from scalecurve_importing.printed_lines import printed_lines
-from tests.analysis.importing.test_collective_files import printed
+from tests.importing.test_collective_files import printed
 
 PREFIXES = {
     "mpirun --tag-output": ("[1,3]<stdout>:", "rank 3"),

@@ -9,7 +9,7 @@ from scalecurve_importing.columns import Statements
 from scalecurve_importing.import_bundle import import_bundle, importer_of
 from scalecurve_importing.reading import Reading, SourceError
 from scalecurve_importing.run_lines import StepLine, runs_of
-from tests.analysis.importing.test_run_files import event, events, mlperf
+from tests.importing.test_run_files import event, events, mlperf
 
 
 def megatron(step: int, seconds: float, batch: int = 64) -> str:

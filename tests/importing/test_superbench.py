@@ -7,7 +7,7 @@ import pytest
 
 from scalecurve_importing.compose import compose
 from scalecurve_importing.reading import SourceError
-from tests.analysis.importing.test_collective_files import SIZES, bandwidths, read
+from tests.importing.test_collective_files import SIZES, bandwidths, read
 
 
 def superbench(node: str, **more: float) -> str:

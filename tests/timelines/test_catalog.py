@@ -10,7 +10,7 @@ import pytest
 from scalecurve.bundle.pack import pack
 from scalecurve_timelines import catalog as module
 from scalecurve_timelines.catalog import contents, default_catalog
-from tests.analysis.timelines.past import write_past
+from tests.timelines.past import write_past
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from scalecurve_timelines.foresight import foreseen
 from scalecurve_timelines.gate import CheckOutcome, Gate, gate
 from scalecurve_timelines.verdicts import comment, gate_table, junit
 from tests.analysis.curves.test_largest_batch import ladder
-from tests.analysis.timelines.past import WEEK_NS, moved, write_past
+from tests.timelines.past import WEEK_NS, moved, write_past
 
 CHANGED, LAST = 5, 12
 

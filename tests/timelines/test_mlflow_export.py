@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from scalecurve.cli import cli
 from scalecurve_timelines.mlflow_export import SESSION_TAG, NoMlflow, export
 from scalecurve_timelines.timeline import History, history
-from tests.analysis.timelines.past import write_past
+from tests.timelines.past import write_past
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from scalecurve.bundle.open import open_bundles
 from scalecurve_corpus.schema import CorpusError
 from scalecurve_timelines.gate import CheckOutcome
 from scalecurve_timelines.published_checks import checks_against, percentile_named
-from tests.analysis.corpus.published import corpus, kind, published
+from tests.corpus.published import corpus, kind, published
 
 
 def outcomes(percent: int, rates: list[float]) -> dict[tuple[str, int | None], CheckOutcome]:

@@ -10,7 +10,7 @@ import pytest
 from scalecurve_timelines.figure import date_ticks
 from scalecurve_timelines.site import events, sentences, write_site
 from scalecurve_timelines.timeline import History, history
-from tests.analysis.timelines.past import write_past
+from tests.timelines.past import write_past
 
 
 @pytest.fixture(scope="module")

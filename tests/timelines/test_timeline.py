@@ -10,7 +10,7 @@ from scalecurve.bundle.pack import pack
 from scalecurve.bundle.problem import BundleError
 from scalecurve_timelines.tables import changes_table, groups_table, points_table, sessions_table
 from scalecurve_timelines.timeline import History, history
-from tests.analysis.timelines.past import write_past
+from tests.timelines.past import write_past
 
 SESSIONS, AT = 14, 8
 

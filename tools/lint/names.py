@@ -19,7 +19,10 @@ PRODUCT = [
     "worker/scalecurve_worker",
     "local/scalecurve_local",
     "analysis/scalecurve",
+    "analysis/scalecurve_corpus",
+    "analysis/scalecurve_importing",
     "analysis/scalecurve_models",
+    "analysis/scalecurve_timelines",
     "tools",
 ]
 VAGUE = frozenset(
@@ -48,7 +51,7 @@ def main() -> int:
     classes: dict[str, list[tuple[str, str]]] = defaultdict(list)  # folder and place
     refused: list[tuple[str, str]] = []
     for folder in PRODUCT:
-        for path in sorted(path for path in (ROOT / folder).rglob("*.py") if not path.is_symlink()):
+        for path in sorted((ROOT / folder).rglob("*.py")):
             tree = ast.parse(path.read_text())
             place = path.relative_to(ROOT)
             for line, name in parameters(tree):

@@ -5,7 +5,6 @@ other, wherever in a file.
 """
 
 import sys
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -29,8 +28,6 @@ BOXES = {
 def boxes_and_floors(package: str) -> tuple[int, int]:
     """Count a package's boxes, without its `__main__`, and their floors. Raises `graphlib.CycleError`."""
     graph = grimp.build_graph(package, cache_dir=None)
-    for former in _former_names(ROOT) & graph.modules:
-        graph.remove_module(former)
     boxes = graph.find_children(package) - {f"{package}.__main__"}
     for box in boxes:
         graph.squash_module(box)
@@ -41,15 +38,6 @@ def boxes_and_floors(package: str) -> tuple[int, int]:
         sorter.done(*sorter.get_ready())
         floors += 1
     return len(boxes), floors
-
-
-@cache
-def _former_names(root: Path) -> set[str]:
-    """Name every module that a link names as well: until its file is moved, only the name of the link is imported."""
-    links = (link for room in ("api", "analysis", "worker") for link in (root / room).rglob("*") if link.is_symlink())
-    files = (file for link in links for file in (link.resolve().rglob("*.py") if link.is_dir() else [link.resolve()]))
-    former = (file.relative_to(root).with_suffix("").parts[1:] for file in files)
-    return {".".join(parts).removesuffix(".__init__") for parts in former}
 
 
 def main() -> int:

@@ -5,9 +5,8 @@ A plot is a function of the analysis that returns a drawing, or None where there
     @plot("queue-time", section="time", order=30)
     def queue_time(analysis: Analysis) -> Drawing | None: ...
 
-A module in ``scalecurve.reporting.plots`` needs no more than that, nor does one with sections in
-``scalecurve.reporting.features``. A package of its own names its modules by entry points in the groups
-``scalecurve.sections`` and ``scalecurve.plots``.
+A module in ``scalecurve.reporting.plots`` needs no more than that. A feature names its modules in its manifest, in the
+groups ``scalecurve.sections`` and ``scalecurve.plots``, and a package of its own by entry points of these groups.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -91,13 +89,10 @@ def load_report_sections() -> None:
 
 def load_plots() -> None:
     """Import what registers plots."""
-    of_features = {Path(str(module.__file__)).resolve() for module in _MODULES_OF_PLOTS.loadable().values()}
     name = "scalecurve.reporting.plots"
-    for folder in importlib.import_module(name).__path__:
-        for module in pkgutil.iter_modules([folder], f"{name}."):
-            # until the files of features are moved
-            if Path(folder, f"{module.name.rpartition('.')[2]}.py") not in of_features:
-                importlib.import_module(module.name)
+    for module in pkgutil.iter_modules(importlib.import_module(name).__path__, f"{name}."):
+        importlib.import_module(module.name)
+    _MODULES_OF_PLOTS.loadable()
 
 
 def section(name: str, title: str, *, order: int, question: str = "more") -> Callable[[BodyFunction], BodyFunction]:

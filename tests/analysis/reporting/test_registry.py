@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE_S
 EXTENSION = Path(__file__).parents[1] / "extension"
 ABSENT = """
 import importlib.abc, importlib.metadata, pkgutil, sys
-FEATURES = ('scalecurve_models', 'scalecurve_timelines', 'scalecurve_corpus', 'scalecurve_importing')
+FEATURES = ('scalecurve.features', *(f'scalecurve_{name}' for name in ('corpus', 'importing', 'models', 'timelines')))
 class Absent(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.startswith(FEATURES):
@@ -26,8 +26,8 @@ class Absent(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Absent())
 importlib.metadata.entry_points = lambda **_: ()  # before the registry takes it
 modules = pkgutil.iter_modules
-ABSENT = ('features.models', '.timelines', '.corpus', '.importing', '.among_published')
-pkgutil.iter_modules = lambda *args: (each for each in modules(*args) if not each.name.endswith(ABSENT))
+OWN = 'scalecurve_api.features.'
+pkgutil.iter_modules = lambda *args: (each for each in modules(*args) if not each.name.startswith(OWN))
 """
 MAIN = "from scalecurve.cli import main; main()"
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from scalecurve.cli import cli
-from tests.analysis.importing.test_collective_files import printed
+from tests.importing.test_collective_files import printed
 
 MARK = "imported, not checked by ScaleCurve"
 DDL = {4: 1.0, 8: 2.0, 16: 3.9, 32: 7.9, 64: 15.5, 128: 30.5, 256: 60.6}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.analysis.planning.test_search import BEST, finished, report
+from tests.analysis.features.search.test_rounds import BEST, finished, report
 
 
 def test_the_best_of_a_search_stands_in_the_report(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
-from tests.worker.collectives.mpi_ranks import NO_TORCH, lacking, mpirun
+from tests.worker.features.collectives.mpi_ranks import NO_TORCH, lacking, mpirun
 from tests.worker.pods import on_nodes
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, records
 

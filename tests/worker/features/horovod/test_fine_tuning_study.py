@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.worker.extras.horovod.horovod_ranks import reason
-from tests.worker.tensorflow.tensorflow_ranks import needs_tensorflow
+from tests.worker.features.horovod.horovod_ranks import reason
+from tests.worker.features.tensorflow.tensorflow_ranks import needs_tensorflow
 
 STUDIES = Path(__file__).parents[4] / "manifests" / "studies"
 WHY = reason() or reason("tensorflow")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.extras.horovod.horovod_ranks import mpirun, reason
+from tests.worker.features.horovod.horovod_ranks import mpirun, reason
 from tests.worker.sdk.test_proof import TRIAL, result_of
 from tests.worker.worker_ranks import SCRIPTS
 

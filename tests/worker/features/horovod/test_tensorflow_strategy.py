@@ -17,8 +17,15 @@ from scalecurve_api.features.horovod.strategy import TAPE
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict
 from scalecurve_api.spec.trial import TrialSpec
-from tests.worker.extras.horovod.horovod_ranks import mpirun, reason
-from tests.worker.tensorflow.tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, run_ranks, tf_trial
+from tests.worker.features.horovod.horovod_ranks import mpirun, reason
+from tests.worker.features.tensorflow.tensorflow_ranks import (
+    SCRIPTS,
+    checks,
+    judged,
+    needs_tensorflow,
+    run_ranks,
+    tf_trial,
+)
 from tests.worker.worker_ranks import launch
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]

@@ -18,7 +18,7 @@ from scalecurve_api.features.horovod.fields import VERSION
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict, judge
-from tests.worker.extras.horovod.horovod_ranks import mpirun, reason
+from tests.worker.features.horovod.horovod_ranks import mpirun, reason
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, records
 
 # Many processes that load torch: minutes on cores that others use too.

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scalecurve_api.record.rank import WindowKind
-from tests.worker.extras.layouts.every_layout import BATCH
+from tests.worker.features.layouts.every_layout import BATCH
 from tests.worker.trial_series import Cases, Results, run_series
 from tests.worker.worker_ranks import SCRIPTS
 

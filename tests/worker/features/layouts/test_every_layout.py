@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.extras.layouts.every_layout import MODELS, every_layout, trial
-from tests.worker.extras.layouts.runs import Results, run, valid
+from tests.worker.features.layouts.every_layout import MODELS, every_layout, trial
+from tests.worker.features.layouts.runs import Results, run, valid
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
 

@@ -8,8 +8,8 @@ import pytest
 
 from scalecurve_api.features.layouts.facts import AXIS_TRAFFIC, PIPELINE
 from scalecurve_api.programs.degrees import Degrees
-from tests.worker.extras.layouts.every_layout import BATCH, PICTURES, TEXT, trial
-from tests.worker.extras.layouts.runs import run, valid
+from tests.worker.features.layouts.every_layout import BATCH, PICTURES, TEXT, trial
+from tests.worker.features.layouts.runs import run, valid
 from tests.worker.trial_series import Cases, Results, judged
 from tests.worker.worker_ranks import launch, torchrun
 

@@ -13,9 +13,9 @@ from scalecurve_api.record.envelope import unseal
 from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.worker.features.tensorflow.tensorflow_ranks import MINUTES_S, needs_tensorflow, tf_trial
 from tests.worker.pods import CORES, PodRun, end_started, on_nodes, start_pod
 from tests.worker.ports import free_port
-from tests.worker.tensorflow.tensorflow_ranks import MINUTES_S, needs_tensorflow, tf_trial
 
 pytestmark = [
     pytest.mark.processes,

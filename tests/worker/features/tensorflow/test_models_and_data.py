@@ -16,7 +16,7 @@ from scalecurve_worker.torch import models
 from scalecurve_worker.torch.flops import count_step_flops
 from scalecurve_worker.torch.optimizers import make_optimizer
 from scalecurve_worker.torch.transfer import freeze
-from tests.worker.tensorflow.tensorflow_ranks import MINUTES_S, SCRIPTS, needs_tensorflow
+from tests.worker.features.tensorflow.tensorflow_ranks import MINUTES_S, SCRIPTS, needs_tensorflow
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 

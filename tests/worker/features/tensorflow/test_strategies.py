@@ -12,7 +12,7 @@ from scalecurve_api.features.accuracy.facts import EVALUATIONS, EVALUATIONS_FILE
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.steps.schedule import LEAD_STEPS
-from tests.worker.tensorflow.tensorflow_ranks import (
+from tests.worker.features.tensorflow.tensorflow_ranks import (
     SCRIPTS,
     checks,
     judged,

@@ -1,1 +1,0 @@
-../features/layouts/test_causes.py

@@ -1,1 +1,0 @@
-../features/search/test_rounds.py

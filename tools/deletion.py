@@ -9,17 +9,17 @@ from pathlib import Path
 
 from tools import ROOT
 
-FEATURES = {  # how the paths of its files and the names of its modules read
-    "corpus": "scalecurve_corpus|(analysis|tests|tools).corpus|cli.(test_)?corpus|among_published|published_checks",
+FEATURES = {  # how the paths of what stands outside the folders of its name read
+    "corpus": "cli.test_corpus|published_checks",
     "deepspeed": "deepspeed",
+    "layouts": "(cli|scripts).(test_)?layouts|layout_legality|synthetic_layout|checks.test_layout|"
+    "test_(mesh|parallelism)|planning.test_(candidates|memory)",
     "llamafactory": "llama-?factory",
     "manifest": "from_manifest|manifest_|cli.experiment",
-    "mesh": "strategies.mesh|(cli|extras|features|plots|scripts).(test_)?layouts|layout_(facts|legality)|"
-    "(best|synthetic)_layout|checks.test_layout|pipelines|test_(mesh|parallelism)|planning.test_(candidates|memory)",
     "probe": "(cli|cluster).(test_)?(cli_)?probe|slow_nodes",
-    "search": "(cli|features|planning).(test_)?search|search_(file|plan|words)|halving",
+    "search": "cli.test_search",
     "superbench": "superbench",
-    "timelines": "timelines|cli.gate|cli.(test_)?history",
+    "timelines": "cli.test_history",
 }
 
 
@@ -29,17 +29,15 @@ def run(folder: Path, command: str, *words: str) -> str:
 
 
 def delete(feature: str, folder: Path) -> None:
-    """Delete the feature's files, and the lines that register its modules."""
-    listed = run(folder, "git ls-files :!changelog.d :!docs :!images :!manifests").split()
-    links = {file: (folder / file).readlink() if (folder / file).is_symlink() else "" for file in listed}
-    files = [file for file, target in links.items() if re.search(FEATURES[feature], f"{file} {target}")]
-    run(folder, "git rm -q", *files)
+    """Delete the feature's folders, what stands outside them, and the lines that register its modules."""
+    paths = rf"^((tests/)?(tools/)?|\S+/features/){feature}/|/scalecurve_{feature}/|{FEATURES[feature]}"
+    files = run(folder, "git ls-files :!changelog.d :!docs :!images :!manifests").split()
+    run(folder, "git rm -q", *(files := [file for file in files if re.search(paths, file)]))
     name = "|".join(re.findall(r"/(scalecurve\S*?)(?:/__init__)?\.py", " ".join(files))).replace("/", "[._]")
     entry = rf'^ +(?:"[\w.-]+": .*"(?:{name})[:"].*,|from (?:{name}) import .*)\n|^\S+ = "(?:{name})[:"].*\n'
     item = rf'"(?:[^"]* -> )?(?:{name})(?:\.\*+)?(?: -> [^"]*)?",? ?'
     for path in (folder / file for file in run(folder, "git ls-files *.py pyproject.toml :!docs").split()):
-        pattern = entry if path.suffix == ".py" else f"{entry}|{item}"
-        path.write_text(re.sub(pattern, "", path.read_text(), flags=re.MULTILINE))
+        path.write_text(re.sub(entry if path.suffix == ".py" else f"{entry}|{item}", "", path.read_text(), flags=re.M))
 
 
 def main(feature: str, copy: str, *tests: str) -> None:
@@ -54,7 +52,8 @@ def main(feature: str, copy: str, *tests: str) -> None:
     run(folder, f"{python} -c", "from importlinter.cli import lint_imports_command as check; check()")
     run(folder, f"{python} -m mypy --cache-dir {ROOT}/.mypy_cache/deletion")
     print(run(folder, f"{python} -m pytest -q", *tests).splitlines()[-1])
-    print(run(folder, f"git grep -liE {FEATURES[feature]} -- :!docs/evidence :!*change* :!docs/explanation/beside-*"))
+    names = rf"features[./]{feature}\b|scalecurve_{feature}|{FEATURES[feature]}"
+    print(run(folder, f"git grep -liE {names} -- :!docs/evidence :!*change* :!docs/explanation/beside-*"))
 
 
 if __name__ == "__main__":

@@ -22,12 +22,12 @@ _SIDES = (("Out-of-place", False), ("In-place", True))
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether it is a report of CloudAI, or a folder with one."""
+    """Return whether it is a report of CloudAI, or a folder with one."""
     return path.name in _NAMES or (path.is_dir() and next(_reports(path), None) is not None)
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """A reading of every report; of a folder with trainings only those, since their all-reduces are another bundle."""
+    """Read every report; of a folder with trainings only those, since their all-reduces are another bundle."""
     reports = list(_reports(path)) if path.is_dir() else [path]
     if trainings := [report for report in reports if report.name == TRAINING]:
         return [_training(report, statements) for report in trainings]

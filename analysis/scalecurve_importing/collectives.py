@@ -42,7 +42,7 @@ def allreduce_row(
     least_us: float | None = None,
     p95_us: float | None = None,
 ) -> AllReduceRow:
-    """Work out bandwidths from the time; a tool that states only the mean states it for every quantile."""
+    """Compute bandwidths from the time; a tool that states only the mean states it for every quantile."""
     algbw = size / time_us / 1e3
     return AllReduceRow(
         bytes=size,

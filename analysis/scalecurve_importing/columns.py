@@ -146,7 +146,7 @@ class ColumnError(SourceError):
 
 
 def meanings(headers: Iterable[str], file: str, statements: Statements) -> dict[str, Meaning | None]:
-    """What every column holds; raises ColumnsError, for all columns at once, where some cannot be read."""
+    """Find what every column holds; raises ColumnsError, for all columns at once, where some cannot be read."""
     known: dict[str, Meaning | None] = {}
     errors: list[ColumnError] = []
     for header in headers:
@@ -186,7 +186,7 @@ class ColumnsError(SourceError):
 
 
 def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
-    """What a column holds; None for one that is ignored.
+    """Find what a column holds; None for one that is ignored.
 
     Raises SourceError for an unknown column, and for one whose name lacks its unit.
     """
@@ -238,7 +238,7 @@ def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
 
 
 def seconds(text: str, meant: Meaning, place: str) -> float:
-    """A duration in the column's unit, in seconds; raises SourceError with the place."""
+    """Convert a duration in the column's unit to seconds; raises SourceError with the place."""
     if not meant.parts:
         return number(text, place) * meant.scale
     if meant.parts == WRITTEN:
@@ -258,7 +258,7 @@ def seconds(text: str, meant: Meaning, place: str) -> float:
 
 
 def entry_of(meant: Meaning, value: float, reading: Reading, place: str, number: int, step: int | None) -> StepLine:
-    """A step time or a throughput of a run's step, once its batch or its worker count is known."""
+    """Return a step time or a throughput of a run's step, once its batch or its worker count is known."""
     if meant.name == "throughput":
         work = reading.global_batch if meant.unit == Unit.samples else None
         return StepLine(number, step, rate=value * copies(meant, reading, place), work=work)
@@ -268,7 +268,7 @@ def entry_of(meant: Meaning, value: float, reading: Reading, place: str, number:
 
 
 def copies(meant: Meaning, reading: Reading, place: str) -> int:
-    """How many workers or nodes a throughput of one of them stands for."""
+    """Count the workers or nodes that a throughput of one of them stands for."""
     if meant.per == "node":
         if reading.nodes is None:
             raise SourceError(f"{place}: is of a node, and the number of nodes is not stated")

@@ -63,7 +63,7 @@ class _Placed:
 
 
 def compose(name: str, readings: Sequence[Reading]) -> Composed:
-    """The experiment ``name`` that has these readings as its trials.
+    """Compose the experiment ``name`` that has these readings as its trials.
 
     Raises SourceError when they do not describe one experiment: they lack the mode, or have two prices or units.
     """

@@ -37,12 +37,12 @@ class _Line:
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether the text has lines of DLLogger."""
+    """Return whether the text has lines of DLLogger."""
     return _LINE.search(without_prefixes(head)) is not None
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """The runs of a log; raises SourceError where no metric of its steps is known, or the worker count is missing."""
+    """Read a log's runs; raises SourceError where no metric of its steps is known, or the worker count is missing."""
     trees = list(_trees(path))
     lines = list(_lines(trees))
     deepest = max((len(line.step) for line in lines), default=0)

@@ -36,7 +36,7 @@ class Case:
 
 
 def readings_of_cases(path: Path, cases: Sequence[Case], statements: Statements) -> list[Reading]:
-    """A reading of every case that passed; raises SourceError where none has a figure that can be read."""
+    """Read every case that passed; raises SourceError where none has a figure that can be read."""
     passed = [case for case in cases if not case.failed and case.figures]
     if not passed:
         why = few([f"{case.place}: {case.failed or 'no figure'}" for case in cases], 3) if cases else "it has no case"
@@ -106,7 +106,7 @@ def _quantity(path: Path, name: str, statements: Statements) -> str | None:
 
 
 def cells(tree: object) -> Iterator[tuple[str, str]]:
-    """The plain values of an object, as text."""
+    """Yield the plain values of an object, as text."""
     if isinstance(tree, dict):
         for name, value in tree.items():
             if isinstance(value, str | int | float) and not isinstance(value, bool):

@@ -45,10 +45,10 @@ _KINDS = (
 
 
 def named(head: str) -> str:
-    """What the beginning of a file shows it to be and what to do with it; empty for a text of no known kind."""
+    """Describe what a file's beginning shows it to be and what to do with it; empty for a text of no known kind."""
     return next((f"is {kind.what}: {kind.then}" for kind in _KINDS if kind.sign.search(head)), "")
 
 
 def is_json(head: str) -> bool:
-    """Whether a text begins as a JSON object or a list of objects does: a log's line may begin with a bracket, too."""
+    """Return whether a text begins as a JSON object or list of objects: a log's line may begin with a bracket, too."""
     return re.match(r'\s*(?:\{\s*["}]|\[\s*[{\]])', head) is not None

@@ -15,7 +15,7 @@ Row = tuple[Mapping[str, str], Reading]
 
 
 def histories(file: str, rows: Iterable[Row]) -> list[Reading]:
-    """The runs of a table's rows, which are told apart by everything but their numbers.
+    """Group a table's rows into runs, which are told apart by everything but their numbers.
 
     Rows of a run that are all of the same time, such as its last step, are repetitions, as in any table.
     """
@@ -47,7 +47,7 @@ def _entry(row: Row, step: int | None) -> StepLine:
 
 
 def steps_of(rows: Sequence[Mapping[str, str]]) -> list[int | None]:
-    """The step of every row: as it stands there, over all epochs, or else its number since the start."""
+    """Return the step of every row: as it stands there, over all epochs, or else its number since the start."""
     steps: list[int | None] = []
     done, before, epoch_before = 0, None, None
     for cells in rows:

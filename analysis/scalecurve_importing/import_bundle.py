@@ -121,7 +121,7 @@ def _name(text: str) -> str:
 
 
 def refuse_unless_empty(bundle: Path) -> None:
-    """Raises SourceError when something is at the place of the bundle."""
+    """Raise SourceError when something is at the place of the bundle."""
     if bundle.is_symlink() or (bundle.exists() and (not bundle.is_dir() or any(bundle.iterdir()))):
         raise SourceError(f"{bundle}: exists and is not an empty folder; choose another --into")
 
@@ -172,7 +172,7 @@ def _digests(sources: Sequence[Path]) -> dict[str, str]:
 
 
 def format_of(path: Path) -> str:
-    """The format of a source: the first that recognizes it, an installed package's before the project's own.
+    """Find the format of a source: the first that recognizes it, an installed package's before the project's own.
 
     Raises SourceError when none does.
     """
@@ -193,7 +193,7 @@ def format_of(path: Path) -> str:
 
 
 def importer_of(path: Path, name: str | None = None) -> tuple[str, Importer]:
-    """The name and the importer of a source's format: the one that is named, or the one that recognizes it.
+    """Find the name and the importer of a source's format: the one that is named, or the one that recognizes it.
 
     Raises SourceError when none does, or its package cannot be loaded.
     """

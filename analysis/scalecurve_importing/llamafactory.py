@@ -36,7 +36,7 @@ class _Line:
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether LLaMA-Factory wrote this."""
+    """Return whether LLaMA-Factory wrote this."""
     first = head.lstrip().partition("\n")[0]
     return first.startswith("{") and all(
         f'"{name}"' in first for name in ("current_steps", "total_steps", "elapsed_time")
@@ -44,7 +44,7 @@ def recognized(path: Path, head: str) -> bool:
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """The runs of a log; raises SourceError where its lines state no time, or the worker count is missing."""
+    """Read the runs of a log; raises SourceError where its lines state no time, or the worker count is missing."""
     lines = list(_lines(path))
     counted = all(line.tokens is not None for line in lines)
     reading = stated(statements.facts, path.name, lambda field: f"{path.name}, --set {field}", {})

@@ -22,17 +22,17 @@ _ESCAPED = "\0"
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether the text has a table with bars and a rule below its header."""
+    """Return whether the text has a table with bars and a rule below its header."""
     return next(_tables(path.name, head), None) is not None
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """Readings of the one table of a text that has results; raises SourceError where several have."""
+    """Read the one table of a text that has results; raises SourceError where several have."""
     return readings_of_rows(path, iter(_chosen(path, statements)), statements)
 
 
 def units_of(path: Path, statements: Statements) -> list[str]:
-    """How the columns with a unit are read."""
+    """List how the columns with a unit are read."""
     table = prepared(_chosen(path, statements), statements)
     meant = meanings(dict.fromkeys(header for _, row in table.rows for header in row), path.name, table.statements)
     return [f"{each.header}: {each.spelled}" for each in meant.values() if each and each.spelled]

@@ -42,18 +42,18 @@ _UCC_TABLE = re.compile(r"^\s*Count\s+Size\s+Time, us", re.MULTILINE)
 
 
 def osu_recognized(path: Path, head: str) -> bool:
-    """Whether a collective benchmark of OSU printed this."""
+    """Return whether a collective benchmark of OSU printed this."""
     return _OSU.search(without_prefixes(head)) is not None
 
 
 def ucc_recognized(path: Path, head: str) -> bool:
-    """Whether ``ucc_perftest`` printed this."""
+    """Return whether ``ucc_perftest`` printed this."""
     text = without_prefixes(head)
     return _UCC.search(text) is not None and _UCC_TABLE.search(text) is not None
 
 
 def read_osu(path: Path, statements: Statements) -> list[Reading]:
-    """A reading of every test in an output of OSU; raises SourceError for other tests, or where no row has a time."""
+    """Read every test in an output of OSU; raises SourceError for other tests, or where no row has a time."""
     readings = []
     for title, lines in _parts(path, _OSU):
         reading = _stated(path, statements, "nccl" if "NCCL" in title[1] else "mpi")
@@ -75,7 +75,7 @@ def read_osu(path: Path, statements: Statements) -> list[Reading]:
 
 
 def read_ucc(path: Path, statements: Statements) -> list[Reading]:
-    """A reading of every test in an output of UCC; raises SourceError where its bandwidths are of another kind."""
+    """Read every test in an output of UCC; raises SourceError where its bandwidths are of another kind."""
     readings = []
     for title, lines in _parts(path, _UCC):
         reading = _stated(path, statements, None)
@@ -145,7 +145,7 @@ def _finished(path: Path, reading: Reading, rows: Sequence[AllReduceRow], kind: 
 
 
 def of_table(path: Path, rows: Sequence[tuple[Mapping[str, str], Reading, float]]) -> list[Reading]:
-    """A reading for every worker count and collective of a table's (cells, reading, microseconds)."""
+    """Build a reading for every worker count and collective of a table's (cells, reading, microseconds)."""
     groups: dict[tuple[int, int | None, str, str, str], list[tuple[Mapping[str, str], Reading, float]]] = {}
     for cells, reading, time in rows:
         kind = cells.get("collective", Collective.all_reduce.value)

@@ -27,12 +27,12 @@ _LINE = re.compile(r":::MLL(?:OG|og)\s+(\{.*\})")
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether the text has lines of MLPerf's logger."""
+    """Return whether the text has lines of MLPerf's logger."""
     return _LINE.search(head) is not None
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """A reading of every run in a log; raises SourceError when it has no throughput, or no worker count."""
+    """Read every run in a log; raises SourceError when it has no throughput, or no worker count."""
     events, broken = _events(path)
     starts = [at for at, event in enumerate(events) if event.key == "run_start"]
     bounds = [*starts, len(events)]

@@ -51,7 +51,7 @@ _HIDDEN = "NCCL_"
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether nccl-tests printed this, or its ``-J`` wrote it."""
+    """Return whether nccl-tests printed this, or its ``-J`` wrote it."""
     if re.search(r"^# nThread \d+ nGpus \d+ minBytes", without_prefixes(head), re.MULTILINE):
         return True
     return head.lstrip().startswith("{") and '"nccl_version"' in head and '"minimum_bytes"' in head

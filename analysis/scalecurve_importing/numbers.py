@@ -36,7 +36,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*(?:,\s*)?", re.IGNORECASE)
 
 
 def number(text: str, place: str, *, zero: bool = False) -> float:
-    """A finite positive number; raises SourceError with the place."""
+    """Parse a finite positive number; raises SourceError with the place."""
     try:
         value = float(text.strip().rstrip("x×").strip())
     except ValueError:
@@ -50,7 +50,7 @@ def number(text: str, place: str, *, zero: bool = False) -> float:
 
 
 def whole(text: str, place: str) -> int:
-    """A positive whole number; raises SourceError with the place."""
+    """Parse a positive whole number; raises SourceError with the place."""
     value = number(text, place)
     if value != int(value):
         raise SourceError(f"{place}: got {text!r}, expected a positive whole number")
@@ -58,7 +58,7 @@ def whole(text: str, place: str) -> int:
 
 
 def duration(text: str) -> float | None:
-    """Seconds of a text such as ``2d 3h`` or ``1 hour, 5 min``; None of any other."""
+    """Convert a text such as ``2d 3h`` or ``1 hour, 5 min`` to seconds; any other to None."""
     total, at = 0.0, 0
     text = text.strip()
     while match := _DURATION.match(text, at):

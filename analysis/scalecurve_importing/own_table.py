@@ -17,12 +17,12 @@ _SURE = 0.01
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether a report wrote this table."""
+    """Return whether a report wrote this table."""
     return set(head.partition("\n")[0].strip().split(",")) >= _HEADERS
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """A reading of every point that was measured; raises SourceError where what its throughput counts is not known."""
+    """Read every point that was measured; raises SourceError where what its throughput counts is not known."""
     rows: list[tuple[str, dict[str, str]]] = []
     factors: set[str] = set()
     for place, row in csv_rows(path):

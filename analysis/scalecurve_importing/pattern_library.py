@@ -36,7 +36,7 @@ class ToolPattern(Model):
 
 
 def library(further: Path | None = None) -> Mapping[str, ToolPattern]:
-    """The patterns by name, the user's own over the shipped ones; raises SourceError for a file that has none."""
+    """Read the patterns by name, the user's own over the shipped ones; raises SourceError for a file that has none."""
     return _read(SHIPPED) if further is None else {**_read(SHIPPED), **_read(further)}
 
 
@@ -74,7 +74,7 @@ def _check_facts(expressions: Sequence[str]) -> None:
 
 
 def named(text: str, tools: Mapping[str, ToolPattern]) -> ToolPattern | None:
-    """The pattern of this name; None of a regular expression. Raises SourceError for a name that nobody has."""
+    """Find the pattern of this name; None for a regular expression. Raises SourceError for a name that nobody has."""
     if text in tools:
         return tools[text]
     if "(" in text or not _NAME.fullmatch(text):
@@ -87,7 +87,7 @@ def named(text: str, tools: Mapping[str, ToolPattern]) -> ToolPattern | None:
 
 
 def recognize(head: str, tools: Mapping[str, ToolPattern]) -> str | None:
-    """The one tool of which a text has several lines; None where it has those of none, or of two."""
+    """Find the one tool of which a text has several lines; None where it has those of none, or of two."""
     lines = [line.text for line in printed_lines(head)]
     automatic = {name: tool for name, tool in tools.items() if tool.automatic}
     readers = {name: LineReader(LogFormat(pattern=tool.pattern)) for name, tool in automatic.items()}

@@ -29,7 +29,7 @@ _UNITS = {"samples/s": "samples", "images/s": "samples", "tokens/s": "tokens"}
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """The runs of a text; raises SourceError where a unit is missing, ``ok`` is not found, or no line matches."""
+    """Read the runs of a text; raises SourceError where a unit is missing, ``ok`` is not found, or no line matches."""
     statements, tool = _by_tool(path, statements)
     log = _log(statements)
     _check_ok(path, statements.ok)
@@ -41,7 +41,7 @@ def read(path: Path, statements: Statements) -> list[Reading]:
 
 
 def first_matches(path: Path, statements: Statements, most: int = 3) -> list[str]:
-    """The first lines that the pattern reads, with what it reads in them, for a look before an import."""
+    """List the first lines that the pattern reads, with what it reads in them, for a look before an import."""
     reader = _reader(_log(_by_tool(path, statements)[0]))
     matches = ((line, said) for line in printed_lines(read_text(path)) if (said := reader(line.text)) is not None)
     return [_spelled(line, said) for line, said in islice(matches, most)]

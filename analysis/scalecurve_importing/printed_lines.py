@@ -42,12 +42,12 @@ class PrintedLine:
 
 @lru_cache(maxsize=2)
 def printed_lines(text: str) -> Sequence[PrintedLine]:
-    """Every line of a text, without colors, dates and prefixes."""
+    """Return every line of a text, without colors, dates and prefixes."""
     return tuple(_line(number, line) for number, line in enumerate(text.splitlines(), start=1))
 
 
 def without_prefixes(text: str) -> str:
-    """The text as the programs printed it."""
+    """Return the text as the programs printed it."""
     return "\n".join(line.text for line in printed_lines(text))
 
 

@@ -22,7 +22,7 @@ _SAME_AS = {"model": "network", "device": "hardware", "read_at": "source", "gpu"
 
 
 def read_published(path: Path) -> tuple[StatedCurve, ...]:
-    """The curves of a file; raises SourceError with the file, the row and the column that is wrong."""
+    """Read the curves of a file; raises SourceError with the file, the row and the column that is wrong."""
     points: dict[_Curve, dict[int, float]] = {}
     for place, row in csv_rows(path):
         cells = _cells(path, row)

@@ -20,12 +20,12 @@ _MEAN = "summary::mean"
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether Ramble wrote this."""
+    """Return whether Ramble wrote this."""
     return head.lstrip().startswith("{") and '"RAMBLE_STATUS"' in head
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """A reading of every experiment that succeeded; raises SourceError where none has a figure that can be read."""
+    """Read every experiment that succeeded; raises SourceError where none has a figure that can be read."""
     try:
         experiments = json.loads(read_text(path))["experiments"]
         repeated = {str(each.get("name", "")).rpartition(".")[0] for each in experiments if not each.get("N_REPEATS")}

@@ -18,12 +18,12 @@ _PASSED = ("success", "pass")
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether ReFrame wrote this."""
+    """Return whether ReFrame wrote this."""
     return head.lstrip().startswith("{") and '"session_info"' in head and '"testcases"' in head
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """A reading of every case that passed; raises SourceError where none has a number that can be read."""
+    """Read every case that passed; raises SourceError where none has a number that can be read."""
     try:
         runs = json.loads(read_text(path))["runs"]
         cases = [(number, case) for number, run in enumerate(runs) for case in run["testcases"]]

@@ -45,7 +45,7 @@ class RunLines:
 
 
 def runs_of(entries: Iterable[StepLine], place: str) -> tuple[list[RunLines], tuple[str, ...]]:
-    """The runs of one process, in their order, and what to know of it.
+    """Return the runs of one process, in their order, and what to know of it.
 
     Of several processes the slowest stands for all, as a step lasts until its slowest rank is done. Raises SourceError
     where steps jump back and forth, as those of processes that nothing tells apart do.

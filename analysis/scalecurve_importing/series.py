@@ -16,7 +16,7 @@ _SLOW = 3.0  # times the median: more than noise
 
 
 def readings_of(reading: Reading, runs: Sequence[RunLines], notes: Sequence[str] = ()) -> list[Reading]:
-    """A reading for every run that is longer than its warm-up, like ``reading`` but for its numbers."""
+    """Build a reading for every run that is longer than its warm-up, like ``reading`` but for its numbers."""
     if len(runs) > 1:
         back = few([run.entries[0].place for run in runs[1:]], 3)
         notes = (*notes, f"{len(runs)} runs (the step goes back in line {back})")
@@ -80,7 +80,7 @@ def _slow(entries: Sequence[StepLine], covered: Sequence[int], parts: Sequence[S
 
 
 def stretches(steps: Sequence[Stretch], warmup: int = WARMUP) -> tuple[tuple[Stretch, ...], str]:
-    """At most ten stretches of consecutive intervals, to show how steady it was; and a note on what is left out.
+    """Return at most ten stretches of consecutive intervals, to show how steady it was, and a note on what is left out.
 
     Of few intervals only the first is left out; of one, none.
     """

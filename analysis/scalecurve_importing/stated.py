@@ -15,7 +15,7 @@ Place = Callable[[str], str]
 def stated(
     cells: Mapping[str, str], place: str, at: Place, factors: Mapping[str, str], price: Meaning | None = None
 ) -> Reading:
-    """The reading that these fields describe; ``at`` gives the place of a field, ``factors`` are further ones.
+    """Build the reading that these fields describe; ``at`` gives the place of a field, ``factors`` are further ones.
 
     Raises SourceError for a field that is missing or is not what it should be.
     """
@@ -62,7 +62,7 @@ def _laid_out(cells: Mapping[str, str], place: str) -> dict[str, str]:
 
 
 def agreed(facts: Mapping[str, str], written: Mapping[str, str], place: str) -> dict[str, str]:
-    """What the user states and what the source says; raises SourceError where one contradicts the other."""
+    """Merge what the user states and what the source says; raises SourceError where one contradicts the other."""
     for name, text in written.items():
         if name in facts and not _same(facts[name], text):
             raise SourceError(f"{place}: has {name} {text}, and --set {name}={facts[name]} contradicts it")
@@ -77,7 +77,7 @@ def _same(first: str, second: str) -> bool:
 
 
 def tokens_a_step(cells: Mapping[str, str], workers: int, at: Place) -> tuple[int | None, tuple[str, ...]]:
-    """Tokens of a step over all workers, where the source states them, and the arithmetic."""
+    """Compute the tokens of a step over all workers, where the source states them, and the arithmetic."""
     total = whole(cells["tokens_per_step"], at("tokens_per_step")) if "tokens_per_step" in cells else None
     if "tokens_per_worker" not in cells:
         return total, ()

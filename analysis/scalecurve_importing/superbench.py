@@ -26,12 +26,12 @@ _TRAINING = (
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether SuperBench wrote this: a line for each node."""
+    """Return whether SuperBench wrote this: a line for each node."""
     return head.lstrip().startswith("{") and '"node"' in head and re.search(r'"[\w:.-]+/[^"]+":', head) is not None
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """The all-reduces of a file if it has any, else its trainings; raises SourceError where it has neither."""
+    """Read the all-reduces of a file if it has any, else its trainings; raises SourceError where it has neither."""
     nodes = list(_nodes(path))
     collectives = [reading for place, metrics in nodes for reading in _collectives(place, metrics, statements)]
     trainings = [r for place, metrics in nodes for r in _trainings(place, metrics, statements)]

@@ -24,17 +24,17 @@ QUANTITIES = ("throughput", "step_time", "time", "speedup")
 
 
 def read_csv(path: Path, statements: Statements) -> list[Reading]:
-    """Readings of a CSV file; raises SourceError with the row and the column that is wrong."""
+    """Read a CSV file; raises SourceError with the row and the column that is wrong."""
     return readings_of_rows(path, csv_rows(path), statements)
 
 
 def read_json(path: Path, statements: Statements) -> list[Reading]:
-    """Readings of a JSON file; raises SourceError with the entry and the key that is wrong."""
+    """Read a JSON file; raises SourceError with the entry and the key that is wrong."""
     return readings_of_rows(path, _json_rows(path), statements)
 
 
 def units_of(path: Path, statements: Statements) -> list[str]:
-    """How the columns with a unit are read, for the summary of an import."""
+    """List how the columns with a unit are read, for the summary of an import."""
     rows = _json_rows(path) if is_json(read_text(path)) else csv_rows(path)
     table = prepared(list(rows), statements)
     meant = meanings(dict.fromkeys(header for _, row in table.rows for header in row), path.name, table.statements)
@@ -42,7 +42,7 @@ def units_of(path: Path, statements: Statements) -> list[str]:
 
 
 def readings_of_rows(path: Path, rows: Rows, statements: Statements) -> list[Reading]:
-    """Readings of rows of named cells, wherever they stand; raises SourceError with the place that is wrong."""
+    """Read rows of named cells, wherever they stand; raises SourceError with the place that is wrong."""
     table = prepared(list(rows), statements)
     statements = table.statements
     if not table.rows:
@@ -160,7 +160,7 @@ def _measured(
 
 
 def csv_rows(path: Path) -> Rows:
-    """(place, cells by header) of every row; raises SourceError for a file that is no CSV."""
+    """Yield (place, cells by header) of every row; raises SourceError for a file that is no CSV."""
     filled = [(at, line) for at, line in enumerate(read_text(path).splitlines(), 1) if line.strip()]
     lines = [(at, line) for at, line in filled if line[0] != "#"]
     if not lines:

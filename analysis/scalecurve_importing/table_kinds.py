@@ -35,7 +35,7 @@ class PreparedTable:
 
 
 def prepared(rows: Sequence[Row], statements: Statements) -> PreparedTable:
-    """The rows that count, with what such tables mean by their columns."""
+    """Select the rows that count, with what such tables mean by their columns."""
     headers = list(dict.fromkeys(header for _, row in rows for header in row))
     table = PreparedTable(rows, _with_durations(rows, headers, statements))
     if {"Name", "State"} <= set(headers):
@@ -46,7 +46,7 @@ def prepared(rows: Sequence[Row], statements: Statements) -> PreparedTable:
 
 
 def with_growing_models(readings: Sequence[Reading]) -> list[Reading]:
-    """Of rates of arithmetic: models that are each of one worker count are one curve, weak."""
+    """Merge models that are each of one worker count into one curve, weak, where the rates are of arithmetic."""
     models: dict[str | None, set[int]] = {}
     for reading in readings:
         models.setdefault(reading.model, set()).add(reading.workers)

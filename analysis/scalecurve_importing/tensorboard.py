@@ -32,12 +32,12 @@ Scalars = dict[str, list[tuple[int, float]]]
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether it is an event file, or a folder with some and nothing that says more."""
+    """Return whether it is an event file, or a folder with some and nothing that says more."""
     return "tfevents" in path.name or (path.is_dir() and next(path.rglob("*tfevents*"), None) is not None)
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """The run of an event file, or of all event files of a folder; raises SourceError without a step time or rate."""
+    """Read the run of an event file, or of all in a folder; raises SourceError without a step time or rate."""
     files = sorted(path.rglob("*tfevents*")) if path.is_dir() else [path]
     tags: Scalars = {}
     folders: dict[str, set[str]] = {}
@@ -88,7 +88,7 @@ def _tag(path: Path, tags: Mapping[str, object], statements: Statements) -> tupl
 
 
 def scalars(data: bytes, name: str) -> Iterator[tuple[str, int, float]]:
-    """(tag, step, value) of every scalar; a last record that a kill left unfinished is passed over.
+    """Yield (tag, step, value) of every scalar; a last record that a kill left unfinished is passed over.
 
     Raises SourceError for bytes that are no event file.
     """

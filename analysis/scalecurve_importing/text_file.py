@@ -9,12 +9,12 @@ MOST_BYTES = 256 << 20
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; raises SourceError when it cannot be read, is too large, or is not UTF-8."""
+    """Read the text of a file; raises SourceError when it cannot be read, is too large, or is not UTF-8."""
     return read_bytes(path).decode("utf-8-sig", "replace")
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file; raises SourceError when it cannot be read or is larger than the limit."""
+    """Read the bytes of a file; raises SourceError when it cannot be read or is larger than the limit."""
     try:
         with open_regular(path) as file:
             data = read_within(file, MOST_BYTES)

@@ -30,14 +30,14 @@ _Reported = tuple[PrintedLine, ReportedLine]
 
 
 def recognized(path: Path, head: str, form: KnownLog) -> bool:
-    """Whether a text has lines of this program."""
+    """Return whether a text has lines of this program."""
     reader = LineReader(LogFormat(format=form))
     lines = [said for line in printed_lines(head) if (said := reader.read(line.text)) is not None]
     return sum(_is_timed(line) for line in lines) >= min(_FEW, max(1, len(lines)))
 
 
 def read(path: Path, statements: Statements, form: KnownLog) -> list[Reading]:
-    """The runs of a log; raises SourceError when no line states a time, or the batch or worker count is missing."""
+    """Read a log's runs; raises SourceError when no line states a time, or the batch or worker count is missing."""
     log = LogFormat(format=form)
     return runs_in(path, statements, log, LineReader(log).read)
 
@@ -45,7 +45,7 @@ def read(path: Path, statements: Statements, form: KnownLog) -> list[Reading]:
 def runs_in(
     path: Path, statements: Statements, log: LogFormat, read_line: Callable[[str], ReportedLine | None]
 ) -> list[Reading]:
-    """The runs whose steps a log states in this format."""
+    """Read the runs whose steps a log states in this format."""
     lines = [
         (line, said)
         for line in printed_lines(read_text(path))

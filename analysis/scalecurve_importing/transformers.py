@@ -23,7 +23,7 @@ _SURE = 1e-3
 
 
 def recognized(path: Path, head: str) -> bool:
-    """Whether the Trainer wrote this: its state, or the metrics of its end."""
+    """Return whether the Trainer wrote this: its state, or the metrics of its end."""
     text = head.lstrip()
     if not text.startswith("{") or "\n{" in text.rstrip():
         return False
@@ -31,7 +31,7 @@ def recognized(path: Path, head: str) -> bool:
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """The one run of a file; raises SourceError where it has not ended, or the worker count is missing."""
+    """Read the one run of a file; raises SourceError where it has not ended, or the worker count is missing."""
     try:
         tree = json.loads(read_text(path))
     except ValueError as error:

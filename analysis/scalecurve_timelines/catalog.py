@@ -64,7 +64,7 @@ class Contents:
 
 
 def default_catalog() -> Path:
-    """In the user's cache; ``SCALECURVE_CACHE`` names another folder."""
+    """Return the catalog's path in the user's cache; ``SCALECURVE_CACHE`` names another folder."""
     cache = os.environ.get("SCALECURVE_CACHE")
     if not cache:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -75,7 +75,7 @@ def default_catalog() -> Path:
 def contents(
     folders: Sequence[str | os.PathLike[str]], catalog: Path | None = None, progress: Progress | None = None
 ) -> Contents:
-    """Every bundle at or below `folders`, by name; those that the catalog has unchanged are not read again.
+    """Read every bundle at or below `folders`, by name; those that the catalog has unchanged are not read again.
 
     `catalog` is None for one in memory. Raises BundleError for a folder that does not exist or holds no bundle, and
     OSError where the catalog cannot be written.

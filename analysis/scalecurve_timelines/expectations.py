@@ -78,7 +78,7 @@ class Expectation(SourcedEntry):
         return self.tolerance if isinstance(self.tolerance, float) else self.tolerance[workers]
 
     def matches(self, record: TrialRecord) -> bool:
-        """Whether a run is of the kind that it was measured for."""
+        """Return whether a run is of the kind that it was measured for."""
         point, workload = record.trial.point, record.trial.workload
         devices = {folded(rank.device_name) for rank in record.topology}
         stated = (
@@ -98,7 +98,7 @@ class Expectation(SourcedEntry):
 
 @lru_cache(maxsize=1)
 def shipped() -> Mapping[str, Expectation]:
-    """What we measured, from the bundles in ``docs/evidence``."""
+    """Return what we measured, from the bundles in ``docs/evidence``."""
     text = (files("scalecurve_timelines") / "expectations.yaml").read_text(encoding="utf-8")
     return entries_of_text(text, "expectations.yaml", Expectation)
 
@@ -125,7 +125,7 @@ def expectations_of(references: Iterable[str]) -> list[Expectation]:
 def written_expectations(
     bundle: Bundle, source: str, tolerance: float | None = None, session_sd: float | None = None
 ) -> str:
-    """What a bundle reached, as a file of expectations: one entry for each series.
+    """Format what a bundle reached as a file of expectations: one entry for each series.
 
     Without ``tolerance`` it is that of a prediction: a further session of the same kind is slower by more in 2.5 %, by
     the spread between sessions that is stated, that the bundle's sessions show, or that the prior says; at least 1 %.
@@ -188,7 +188,7 @@ def _tolerance(point: MeasuredPoint, session_sd: Spread | None) -> tuple[float, 
 
 
 def met(expectation: Expectation, workers: int, rate: Estimate) -> tuple[float, float, bool]:
-    """(expected throughput, ratio to it, whether it is not lower by more than the tolerance)."""
+    """Return (expected throughput, ratio to it, whether it is not lower by more than the tolerance)."""
     expected = expectation.throughput[workers]
     ratio = rate.value / expected
     return expected, ratio, ratio >= 1 - expectation.tolerance_at(workers)
@@ -213,6 +213,6 @@ def _key(bundle: Bundle, series: MeasuredSeries) -> str:
 
 
 def matching(expectations: Sequence[Expectation], point: MeasuredPoint) -> list[Expectation]:
-    """Those that hold for every valid trial of a point, and state its worker count."""
+    """Select the expectations that hold for every valid trial of a point, and state its worker count."""
     workers = point.point.workers
     return [e for e in expectations if workers in e.throughput and all(e.matches(record) for record in point.timed)]

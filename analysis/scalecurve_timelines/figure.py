@@ -23,7 +23,7 @@ _HEIGHT = 2.2
 
 
 def timeline_figure(timeline: ExperimentTimeline) -> Drawing | None:
-    """Every point over time; sessions of different machines have different marks."""
+    """Draw every point over time; sessions of different machines have different marks."""
     curves = timeline.curves[:MOST_PANELS]
     if not curves:
         return None
@@ -105,7 +105,7 @@ def _time_axis(panel: Axes, sessions: Sequence[PastSession]) -> None:
 
 
 def date_ticks(first: float, last: float, most: int) -> list[tuple[float, str]]:
-    """(days since 1970, label) within two such days: years, months or days, at most ``most`` of them."""
+    """List (days since 1970, label) within two such days: years, months or days, at most ``most`` of them."""
     begin, end = (datetime.fromtimestamp(day * 86_400, UTC) for day in (first, last))
     months = [
         datetime(year, month, 1, tzinfo=UTC) for year in range(begin.year, end.year + 1) for month in range(1, 13)

@@ -69,7 +69,7 @@ class BundleReading:
 
 
 def read(bundle: Bundle) -> BundleReading:
-    """The bundle's points by session."""
+    """Read the bundle's points by session."""
     doubts = {
         (series.name, p.workers, p.point.layout): ", ".join(p.doubts)
         for series in scaling([bundle]).series

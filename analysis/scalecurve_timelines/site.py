@@ -186,7 +186,7 @@ class TimelineEvent:
 
 
 def events(timeline: ExperimentTimeline) -> list[TimelineEvent]:
-    """The changes of a timeline, those that may be one together, in the order of time."""
+    """Group the changes of a timeline, those that may be one together, in the order of time."""
     grouped: list[TimelineEvent] = []
     for curve, change in timeline.changes:
         for index, event in enumerate(grouped):
@@ -200,7 +200,7 @@ def events(timeline: ExperimentTimeline) -> list[TimelineEvent]:
 
 
 def sentences(timeline: ExperimentTimeline) -> Iterator[str]:
-    """An event in words: what became of how many points, when, by how much, and what else changed."""
+    """Yield each event in words: what became of how many points, when, by how much, and what else changed."""
     for event in events(timeline):
         sizes = sorted(abs(change.ratio.value - 1) for _, change in event.changes)
         least, most = formatting.percent(sizes[0]), formatting.percent(sizes[-1])

@@ -28,7 +28,7 @@ _MOST_COINCIDENCES = 3
 
 
 def points_table(history: History) -> Table:
-    """A row for each point: how often it was measured, its level now, and its last change."""
+    """Tabulate the points, a row each: how often each was measured, its level now, and its last change."""
     rows = [(timeline, curve) for timeline in history.timelines for curve in timeline.curves]
     unit, kind = _unit(history)
     return table_of(
@@ -53,7 +53,7 @@ def points_table(history: History) -> Table:
 
 
 def changes_table(history: History) -> Table:
-    """A row for each change of each point."""
+    """Tabulate the changes of each point, a row each."""
     rows = [(timeline, *pair) for timeline in history.timelines for pair in timeline.changes]
     return table_of(
         "changes",
@@ -77,7 +77,7 @@ def changes_table(history: History) -> Table:
 
 
 def sessions_table(timeline: ExperimentTimeline, title: str = "") -> Table:
-    """A row for each session of an experiment, a column for each point, and where it ran."""
+    """Tabulate the sessions of an experiment, a row each, with a column for each point, and where it ran."""
     percent = timeline.metric == "efficiency"
     several = len({curve.series for curve in timeline.curves}) > 1
     columns = [
@@ -123,7 +123,7 @@ class Group:
 
 
 def groups_table(history: History, by: str) -> Table:
-    """The curves by what was recorded under the name `by` (``torch`` is short for ``version of torch``).
+    """Tabulate the curves by what was recorded under the name `by` (``torch`` is short for ``version of torch``).
 
     Raises ValueError for a name under which nothing was recorded.
     """
@@ -168,7 +168,7 @@ def _groups(timeline: ExperimentTimeline, curve: Curve, name: str) -> Iterator[G
 
 
 def days_between(timeline: ExperimentTimeline, first: int, last: int) -> str:
-    """The days between which a level began whose first session is `first`, `last` or between.
+    """Return the days between which a level began whose first session is `first`, `last` or between.
 
     It began after the session before the first that may have had it.
     """
@@ -177,13 +177,13 @@ def days_between(timeline: ExperimentTimeline, first: int, last: int) -> str:
 
 
 def relative(ratio: Estimate) -> Estimate:
-    """A ratio as a change: 0.98 is -2 %."""
+    """Convert a ratio to a change: 0.98 is -2 %."""
     low, high = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
     return Estimate(ratio.value - 1, low, high, ratio.level, ratio.method, ratio.repetitions, ratio.sessions)
 
 
 def coincidences(change: LevelShift) -> str:
-    """What was recorded differently before and after: ``torch 2.10 → 2.11; machine a → b``."""
+    """List what was recorded differently before and after: ``torch 2.10 → 2.11; machine a → b``."""
     spelled = [f"{what.removeprefix(_VERSION)} {before} → {after}" for what, before, after in change.coincides]
     more = len(spelled) - _MOST_COINCIDENCES
     rest = [f"{count(more, 'more difference')}"] if more > 0 else []
@@ -191,7 +191,7 @@ def coincidences(change: LevelShift) -> str:
 
 
 def method_notes(history: History) -> list[str]:
-    """What a reader must know of the changes, a sentence each."""
+    """List what a reader must know of the changes, a sentence each."""
     bundles = count(history.bundles, "bundle")
     sessions = count(sum(len(timeline.sessions) for timeline in history.timelines), "session")
     notes = [

@@ -42,7 +42,7 @@ class PastSession:
         return datetime.fromtimestamp(self.started_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
 
     def fact(self, name: str, key: Key | None = None) -> str:
-        """What was recorded under this name, at one point or at all."""
+        """Return what was recorded under this name, at one point or at all."""
         readings = self.readings.values() if key is None else [self.readings[key]] if key in self.readings else []
         return ", ".join(sorted({reading.facts[name] for reading in readings if name in reading.facts}))
 
@@ -158,7 +158,7 @@ def history(
 def sessions_of(
     collected: Contents, include_unproved: bool = False, without: Collection[str] = ()
 ) -> tuple[dict[str, list[PastSession]], list[str]]:
-    """The sessions of each experiment in the order of time, each trial once; and what is left out, a sentence each.
+    """List each experiment's sessions in the order of time, each trial once; and what is left out, a sentence each.
 
     Runs of ``without`` are passed over: those of a bundle that is held against its own past.
     """
@@ -202,7 +202,7 @@ def _with(reading: PointReading, repetitions: tuple[RepetitionReading, ...]) -> 
 
 
 def timeline(experiment: str, sessions: Sequence[PastSession], metric: Metric) -> ExperimentTimeline:
-    """The curves of an experiment over its sessions, and their changes, searched together."""
+    """Compute the curves of an experiment over its sessions, and their changes, searched together."""
     keys = sorted(
         {key: None for session in sessions for key in session.readings}, key=lambda key: (key[0], key[1], key[2])
     )
@@ -239,12 +239,12 @@ def _changes(sessions: Sequence[PastSession], key: Key, points: Sequence[ChangeP
 
 
 def totals(reading: PointReading, session: int = 0) -> list[RepetitionTotals]:
-    """The repetitions of a reading, as of this session."""
+    """Return the repetitions of a reading, as of this session."""
     return [RepetitionTotals.of([r.samples], [r.wall_s], session) for r in reading.repetitions]
 
 
 def value_in(session: PastSession, key: Key, metric: Metric) -> Estimate | None:
-    """The metric of a point in one session, with its interval within the session."""
+    """Estimate the metric of a point in one session, with its interval within the session."""
     if (reading := session.readings.get(key)) is None:
         return None
     if metric == "throughput":
@@ -258,7 +258,7 @@ def value_in(session: PastSession, key: Key, metric: Metric) -> Estimate | None:
 
 
 def level_of(logs: Sequence[float], level: float = 1 - ALPHA) -> Estimate:
-    """The mean of sessions, each value the log of a session's, with the interval of a mean of sessions."""
+    """Estimate the mean of sessions, each value the log of a session's, with the interval of a mean of sessions."""
     count = len(logs)
     value = math.exp(math.fsum(logs) / count)
     if count < 2:
@@ -268,19 +268,19 @@ def level_of(logs: Sequence[float], level: float = 1 - ALPHA) -> Estimate:
 
 
 def sessions_since(past: ExperimentTimeline, curve: Curve) -> list[PastSession]:
-    """The sessions that measured a point since its last change."""
+    """Select the sessions that measured a point since its last change."""
     begin = curve.changes[-1].at if curve.changes else 0
     return [session for session in past.sessions[begin:] if curve.key in session.readings]
 
 
 def repetitions_since(past: ExperimentTimeline, curve: Curve) -> list[RepetitionTotals]:
-    """The repetitions of these sessions, each session with a number of its own."""
+    """List the repetitions of the sessions since a point's last change, each session with a number of its own."""
     since = enumerate(sessions_since(past, curve))
     return [r for number, session in since for r in totals(session.readings[curve.key], number)]
 
 
 def earlier_spread(curve: Curve) -> Spread | None:
-    """How much sessions scatter about their level, in the stretches before the last change."""
+    """Estimate how much sessions scatter about their level, in the stretches before the last change."""
     cuts = [0, *(change.at for change in curve.changes)]
     stretches = [
         [math.log(value.value) for value in curve.values[begin:end] if value is not None]
@@ -294,7 +294,7 @@ def earlier_spread(curve: Curve) -> Spread | None:
 def differing(
     before: Sequence[PastSession], after: Sequence[PastSession], key: Key
 ) -> tuple[tuple[str, str, str], ...]:
-    """What was recorded at a point in none of the sessions on the other side: (what, before, after)."""
+    """Find what was recorded at a point in none of the sessions on the other side: (what, before, after)."""
     facts = [[s.readings[key].facts for s in side if key in s.readings] for side in (before, after)]
     out = []
     for name in sorted({name for side in facts for recorded in side for name in recorded}):
@@ -305,15 +305,15 @@ def differing(
 
 
 def day(ns: int) -> str:
-    """The date in UTC, as 2026-11-23."""
+    """Format the date in UTC, as 2026-11-23."""
     return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d")
 
 
 def known_facts(sessions: Iterable[PastSession]) -> list[str]:
-    """Names of everything that was recorded of these sessions."""
+    """List the names of everything that was recorded of these sessions."""
     return sorted({name for session in sessions for r in session.readings.values() for name in r.facts})
 
 
 def level_of_values(values: Sequence[Estimate | None]) -> float:
-    """The level of these sessions: their geometric mean."""
+    """Compute the level of these sessions: their geometric mean."""
     return level_of([math.log(value.value) for value in values if value is not None]).value

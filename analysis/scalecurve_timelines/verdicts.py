@@ -18,7 +18,7 @@ _LONGEST_DETAIL = 300
 
 
 def gate_table(gate: Gate) -> Table:
-    """A row for each check, failed ones first."""
+    """Tabulate the checks, a row each, failed ones first."""
     return table_of(
         "gate",
         f"Gate of {gate.label}: {gate.verdict}",
@@ -49,7 +49,7 @@ def _confirmation(gate: Gate) -> list[str]:
 
 
 def comment(gate: Gate) -> str:
-    """Markdown for a pull request: the verdict, what failed, failed once or is undecided, and the rest folded."""
+    """Write Markdown for a pull request: the verdict, what failed, failed once or is undecided, and the rest folded."""
     sign = "❌" if gate.failed else "⚠️" if gate.unconfirmed or not gate.decided else "✅"
     lines = [f"### {sign} scalecurve gate: {markdown_text(gate.label)} {markdown_text(gate.verdict)}", ""]
     shown = [check for check in gate.checks if check.outcome is not CheckOutcome.PASSED]
@@ -86,7 +86,7 @@ def _rows(checks: Sequence[GateCheck]) -> list[str]:
 
 
 def junit(gate: Gate) -> str:
-    """JUnit's XML: a test case for each check; one that is undecided or failed once is skipped, with the reason."""
+    """Write JUnit's XML: a test case for each check; one undecided or failed once is skipped, with the reason."""
     root = ElementTree.Element("testsuites")
     counts = {outcome: len(gate.of(outcome)) for outcome in CheckOutcome}
     suite = ElementTree.SubElement(

@@ -42,7 +42,7 @@ class LogInterval:
         return math.exp(self.center - self.half), math.exp(self.center + self.half)
 
     def holds(self, log_rate: float) -> bool:
-        """Whether the logarithm of a rate lies in it."""
+        """Return whether the logarithm of a rate lies in it."""
         return abs(log_rate - self.center) <= self.half
 
 

@@ -31,7 +31,7 @@ _MFU_CAPTION = (
 
 @plot("among-published", section="among-published", order=10)
 def among_published(analysis: Analysis) -> Drawing | None:
-    """A panel for each device and model with a comparable point."""
+    """Draw a panel for each device and model with a comparable point."""
     kinds: dict[tuple[str, str, str], list[PublishedStanding]] = {}
     for standing in analysis.once(comparable_standings):
         kinds.setdefault((standing.own.model, standing.own.device, standing.unit), []).append(standing)
@@ -97,7 +97,7 @@ def _columns(places: Sequence[tuple[int, float]]) -> tuple[list[int], list[float
 
 @plot("mfu-among-published", section="among-published", order=20)
 def mfu_among_published(analysis: Analysis) -> Drawing | None:
-    """A panel for each device and model with an MFU and enough published ones beside it."""
+    """Draw a panel for each device and model with an MFU and enough published ones beside it."""
     kinds: dict[tuple[str, str], list[UtilizationStanding]] = {}
     for standing in analysis.once(utilizations):
         kinds.setdefault((standing.own.model, standing.own.device), []).append(standing)

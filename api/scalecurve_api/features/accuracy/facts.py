@@ -27,7 +27,7 @@ class Evaluation(Model):
 
 
 def encode_evaluations(evaluations: Sequence[Evaluation]) -> bytes:
-    """``evals.parquet``: one row an evaluation, in the order they happened."""
+    """Encode evaluations as ``evals.parquet``: one row each, in the order they happened."""
     import pyarrow as pa
 
     kinds = {"epoch": pa.int32(), "step": pa.int64()}

@@ -27,15 +27,15 @@ class Collective(StrEnum):
         return self in (Collective.all_gather, Collective.reduce_scatter, Collective.all_to_all)
 
     def sent(self, count: int, world: int) -> int:
-        """Elements that a rank puts in, of a message of ``count``: the larger of what goes in and what comes out."""
+        """Count elements a rank puts in, of a message of ``count``: the larger of what goes in and what comes out."""
         return count // world if self is Collective.all_gather else count
 
     def received(self, count: int, world: int) -> int:
-        """Elements that a rank gets out."""
+        """Count elements a rank gets out."""
         return count // world if self is Collective.reduce_scatter else count
 
     def bus_factor(self, world: int) -> float:
-        """busbw / algbw: the share of the message that crosses the slowest link, whatever the number of ranks."""
+        """Return busbw / algbw: the message's share that crosses the slowest link, whatever the number of ranks."""
         if self is Collective.all_reduce:
             return 2 * (world - 1) / world
         return (world - 1) / world if self.shared_out else 1.0

@@ -17,7 +17,7 @@ class PrintedResult(NamedTuple):
 
 
 def printed_results(lines: Iterable[str]) -> Iterator[PrintedResult]:
-    """Every result, by the last header before it; versions of nccl-tests differ in their columns."""
+    """Yield every result, by the last header before it; versions of nccl-tests differ in their columns."""
     header: list[str] = []
     for line in lines:
         words = line.lstrip("# ").split()

@@ -23,7 +23,7 @@ LOG_FROM = 8.0  # a log axis where the largest error is this many times the smal
 
 @plot("error", section="accuracy", order=10)
 def validation_error(analysis: Analysis) -> Drawing | None:
-    """The mean over repetitions, and each repetition as a thin line; one panel, wide enough for a dozen points."""
+    """Draw the mean over repetitions, and each repetition as a thin line, in a panel wide enough for a dozen points."""
     points = analysis.once(training_of).points
     if not points:
         return None
@@ -70,7 +70,7 @@ def _result(analysis: Analysis, p: PointTraining) -> PointResult:
 
 
 def mean_error(p: PointTraining) -> tuple[list[int], list[float]]:
-    """(epochs, mean error) over the repetitions, as far as all of them went."""
+    """Compute (epochs, mean error) over the repetitions, as far as all of them went."""
     by_epoch: dict[int, list[float]] = {}
     for run in p.runs:
         for e in run:
@@ -81,7 +81,7 @@ def mean_error(p: PointTraining) -> tuple[list[int], list[float]]:
 
 @plot("accuracy", section="accuracy", order=20)
 def accuracy(analysis: Analysis) -> Drawing | None:
-    """A thin line per repetition, with markers on the first of each point."""
+    """Draw a thin line per repetition, with markers on the first of each point."""
     if not analysis.once(training_of).points:
         return None
     shown, omitted = drawn_points(analysis.once(training_of).points)
@@ -130,7 +130,7 @@ def _upright(axes: Axes, values: Sequence[float], targets: set[float]) -> None:
 
 
 def drawn_points(points: Sequence[PointTraining]) -> tuple[Sequence[PointTraining], str]:
-    """All points if they are few enough, otherwise each series' largest count, and a sentence for the caption."""
+    """Return all points if few enough, otherwise each series' largest count, and a sentence for the caption."""
     if len(points) <= MOST_CURVES:
         return points, ""
     largest = {(p.bundle, p.series): p for p in sorted(points, key=lambda p: p.point.workers)}

@@ -17,7 +17,7 @@ _CHANGED = " Outlines are the items as stored, before workload.data.labels chang
 
 @plot("classes", section="data", order=5)
 def class_histogram(analysis: Analysis) -> Drawing | None:
-    """A panel for each data set that differs; None where classes were not counted."""
+    """Draw a panel for each data set that differs; return None where classes were not counted."""
     sets = [(label, facts) for label, facts in data_sets(analysis.once(training_of).points) if facts.class_counts]
     if not sets:
         return None

@@ -27,7 +27,7 @@ _NOISE_CAPTION = (
 
 @plot("error-over-batch", section="training-axes", order=20)
 def error_over_batch(analysis: Analysis) -> Drawing | None:
-    """A line for each program with two global batches or more; None where there is none."""
+    """Draw a line for each program with two global batches or more; return None where there is none."""
     lines = {name: line for name, line in _lines(analysis).items() if len(line) > 1}
     if not lines:
         return None
@@ -73,7 +73,7 @@ def _less(share: float | None) -> float | None:
 
 @plot("noise-scale", section="noise-scale", order=10)
 def noise_scale(analysis: Analysis) -> Drawing | None:
-    """One curve per point, if any epoch's scale is known."""
+    """Draw one curve per point, if any epoch's scale is known."""
     curves = []
     for p in analysis.once(training_of).points:
         scales = [(epoch, known_scale(p, rows)) for epoch, rows in noise_by_epoch(p).items()]

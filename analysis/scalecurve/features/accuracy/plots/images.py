@@ -28,7 +28,7 @@ _UNCHANGED = "Images from the data set with their class; training steps saw them
 
 @plot("pictures", section="data", order=10)
 def images(analysis: Analysis) -> Drawing | None:
-    """A row of originals, and a row for each way in which the points transformed them."""
+    """Draw a row of originals, and a row for each way in which the points transformed them."""
     data_sets = [(p, DATASET.of(p.records[0])) for p in analysis.once(training_of).points]
     with_images = [(p, facts) for p, facts in data_sets if facts is not None and facts.pictures]
     if not with_images:

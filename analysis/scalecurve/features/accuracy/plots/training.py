@@ -39,7 +39,7 @@ class Quantity:
     instead: Callable[[PointTraining], Estimate] | None = None
 
     def stands_for(self, p: PointTraining) -> Estimate | None:
-        """What is drawn of the point where no repetition reached the target."""
+        """Return what to draw of the point where no repetition reached the target."""
         return self.instead(p) if self.instead and p.target is not None and not self.runs(p) else None
 
     def drawn(self, p: PointTraining) -> bool:
@@ -76,7 +76,7 @@ _OVER_WORKERS = (
 
 @plot("fit", section="accuracy", order=30)
 def fit(analysis: Analysis) -> Drawing | None:
-    """A panel a point, all on one scale; None where no training counted its own answers."""
+    """Draw a panel for each point, all on one scale; return None where no training counted its own answers."""
     points = [p for p in analysis.once(training_of).points if p.fitted is not None]
     if not points:
         return None
@@ -121,7 +121,7 @@ def _by_epoch(p: PointTraining, value: Callable[[Evaluation], float]) -> dict[in
 
 @plot("training-workers", section="against-workers", order=10)
 def over_workers(analysis: Analysis) -> Drawing | None:
-    """A panel a quantity, a line a series with several worker counts."""
+    """Draw a panel for each quantity, with a line for each series of several worker counts."""
     series: dict[tuple[str, str], list[PointTraining]] = {}
     for p in analysis.once(training_of).points:
         series.setdefault((p.bundle, p.series), []).append(p)
@@ -147,12 +147,12 @@ def over_workers(analysis: Analysis) -> Drawing | None:
 
 
 def known(quantities: Sequence[Quantity], points: Sequence[PointTraining]) -> list[Quantity]:
-    """Those that at least two points have."""
+    """Select the quantities that at least two points have."""
     return [quantity for quantity in quantities if sum(map(quantity.drawn, points)) > 1]
 
 
 def mark_legend(quantities: Sequence[Quantity], points: Sequence[PointTraining]) -> dict[str, Line2D]:
-    """What marks without filling, and crosses, stand for; nothing where there are none."""
+    """Return a legend of what marks without filling, and crosses, stand for; it is empty where there are none."""
     drawn = [(quantity, p) for quantity in quantities for p in points]
     marks = {}
     if any(0 < quantity.runs(p) < len(p.runs) for quantity, p in drawn):
@@ -169,7 +169,7 @@ def draw_lines(
     lines: Mapping[str, Sequence[tuple[float, PointTraining]]],
     where: Callable[[PointTraining], str],
 ) -> list[Line2D]:
-    """A line each, beside one another so that none hides another, and the vertical axis; the x axis has its limits."""
+    """Draw the lines side by side, so that none hides another, and the vertical axis; the x axis has its limits."""
     share = quantity is ACCURACY
     heights: list[float] = []
     artists: list[Line2D] = []

@@ -35,7 +35,7 @@ _CAPTION = (
 
 @plot("training-axes", section="training-axes", order=10)
 def over_values(analysis: Analysis) -> Drawing | None:
-    """A row of panels for each axis: accuracy, and epochs and time to the target where there is one."""
+    """Draw a row of panels for each axis: accuracy, and epochs and time to the target where there is one."""
     by_axis: dict[tuple[str, str], list[ValueTraining]] = {}
     for r in analysis.once(training_along_axes):
         by_axis.setdefault((r.training.bundle, r.axis), []).append(r)
@@ -95,7 +95,7 @@ class _Group:
 
 
 def training_along_axes(analysis: Analysis) -> tuple[ValueTraining, ...]:
-    """Every axis of the experiments that changed what training reached, or could have."""
+    """Find every axis of the experiments that changed what training reached, or could have."""
     return along_axes(analysis.once(training_of).points)
 
 

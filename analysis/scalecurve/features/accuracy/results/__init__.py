@@ -34,7 +34,7 @@ class Training(SeveralTables):
         return (*first, *self.of_noise(), *self.of_quantization())
 
     def of_accuracy(self) -> tuple[Table, ...]:
-        """One row per point, and the best approach if there are several."""
+        """Tabulate the points, a row each, and the best approach if there are several."""
         return _shown(accuracy_table(self.points), approach_table(self.points))
 
     def of_axes(self) -> tuple[Table, ...]:
@@ -67,7 +67,7 @@ def training(bundles: Sequence[Bundle], level: float = 0.95) -> Training:
 
 
 def of_series(measured: Iterable[MeasuredSeries], level: float = 0.95) -> Training:
-    """The same, from measured series."""
+    """Compute the same as `training`, from measured series."""
     return Training(labelled(measured, level))
 
 

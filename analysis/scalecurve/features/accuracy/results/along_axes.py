@@ -29,7 +29,7 @@ class ValueTraining:
 
 
 def along_axes(points: Sequence[PointTraining]) -> tuple[ValueTraining, ...]:
-    """Every axis with several values among points that share bundle, mode, worker count and all other axes."""
+    """Find every axis with several values among points that share bundle, mode, worker count and all other axes."""
     results: list[ValueTraining] = []
     for bundle in dict.fromkeys(p.bundle for p in points):
         of_bundle = [p for p in points if p.bundle == bundle]
@@ -39,7 +39,7 @@ def along_axes(points: Sequence[PointTraining]) -> tuple[ValueTraining, ...]:
 
 
 def axis_table(results: Sequence[ValueTraining]) -> Table:
-    """One row a value, grouped by axis, worker count and the other axes."""
+    """Tabulate the values, a row each, grouped by axis, worker count and the other axes."""
     notes = (
         "Each group differs in the named axis only. Behind the best is a difference of mean final accuracies with "
         "Welch's interval over repetitions, for that pair alone; where it includes zero the two are tied. Time of all "

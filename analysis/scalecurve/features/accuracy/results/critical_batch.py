@@ -48,7 +48,7 @@ class SeriesCriticalBatch:
 
 
 def critical_batches(points: Sequence[PointTraining]) -> tuple[SeriesCriticalBatch, ...]:
-    """The critical batch of every series that measured the noise scale."""
+    """Estimate the critical batch of every series that measured the noise scale."""
     by_series: dict[str, list[PointTraining]] = {}
     for p in points:
         if any(NOISE_SCALE.of(record) for record in p.records):
@@ -57,7 +57,7 @@ def critical_batches(points: Sequence[PointTraining]) -> tuple[SeriesCriticalBat
 
 
 def noise_scale_of_run(rows: Sequence[NoiseScaleRow]) -> tuple[float, float, float] | None:
-    """(noise scale, low, high) of a run: medians over the epochs that tell it, where more than half of them do."""
+    """Compute a run's (noise scale, low, high): medians over the epochs that tell it, where more than half of them do."""
     identified = [row for row in rows if row.simple and row.simple_low is not None and row.simple_high is not None]
     if 2 * len(identified) <= len(rows):
         return None
@@ -84,7 +84,7 @@ def _of_series(series: str, points: tuple[PointTraining, ...]) -> SeriesCritical
 
 
 def critical_batch_table(batches: Sequence[SeriesCriticalBatch]) -> Table:
-    """Steps and samples of every measured worker count, as multiples of the fewest that any batch would take."""
+    """Tabulate steps and samples of every measured worker count, as multiples of the fewest that any batch would take."""
     columns = (
         Column("series", "Series"),
         Column("workers", "Workers", "count"),

@@ -114,7 +114,7 @@ class PointTraining:
 
 
 def training_run(record: TrialRecord) -> Run:
-    """The evaluations of a trial; where measuring the noise scale slowed its training, ``wall_s`` is without that.
+    """Return a trial's evaluations; where measuring the noise scale slowed its training, ``wall_s`` is without that.
 
     It is then the number of steps times the step time of the timed windows, which run before the instrument is on:
     what it costs differs between one worker and several, and would bend every curve over workers.
@@ -128,7 +128,7 @@ def training_run(record: TrialRecord) -> Run:
 
 
 def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTraining, ...]:
-    """Points with evaluations, each under the axes in which they differ."""
+    """Return the points with evaluations, each labeled by the axes in which they differ."""
     measured_points = [
         (series, point)
         for series in measured
@@ -156,5 +156,5 @@ def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTra
 
 
 def spelled_axis(value: AxisValue) -> str:
-    """The value of an axis as in a spec."""
+    """Spell the value of an axis as in a spec."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,18 +14,18 @@ Key = tuple[int, str]
 
 
 def quantization_tables(points: Sequence[PointTraining]) -> tuple[Table, Table]:
-    """(accuracy and size, error of the logits): one row for each bit width and scheme, a column for each stage."""
+    """Tabulate (accuracy and size, error of the logits): a row for each bit width and scheme, a column for each stage."""
     quantized = [p for p in points if facts_of(p)]
     return _accuracy(quantized), _error(quantized)
 
 
 def facts_of(p: PointTraining) -> list[QuantizationFacts]:
-    """Of the repetitions that were quantized."""
+    """List the facts of the repetitions that were quantized."""
     return [facts for record in p.records if (facts := QUANTIZATION.of(record)) is not None]
 
 
 def rows_of(p: PointTraining) -> dict[Key, dict[str, list[QuantizedRow]]]:
-    """(bits, scheme) -> stage -> the rows of all repetitions; bits descend."""
+    """Group the rows of all repetitions as (bits, scheme) -> stage -> rows; bits descend."""
     out: dict[Key, dict[str, list[QuantizedRow]]] = {}
     for facts in facts_of(p):
         for row in facts.rows:
@@ -34,12 +34,12 @@ def rows_of(p: PointTraining) -> dict[Key, dict[str, list[QuantizedRow]]]:
 
 
 def share(p: PointTraining, rows: Sequence[QuantizedRow]) -> Estimate:
-    """Mean accuracy over repetitions."""
+    """Estimate the mean accuracy over repetitions."""
     return mean([row.accuracy for row in rows], p.level, least=0, most=1)
 
 
 def float_accuracy(p: PointTraining) -> Estimate:
-    """Of the model as it was trained."""
+    """Estimate the accuracy of the model as it was trained."""
     return mean([facts.float_accuracy for facts in facts_of(p)], p.level, least=0, most=1)
 
 

@@ -12,7 +12,7 @@ from scalecurve_api.record.facts.dataset import DATASET, DatasetFacts, LabelFact
 
 
 def where(points: Sequence[PointTraining]) -> tuple[Column, ...]:
-    """The columns that identify a point."""
+    """Return the columns that identify a point."""
     return (
         experiment_column(p.bundle for p in points),
         Column("series", "Series"),
@@ -27,7 +27,7 @@ def place(p: PointTraining) -> list[Cell]:
 
 
 def accuracy_table(points: Sequence[PointTraining]) -> Table:
-    """Accuracy, epochs and time to target, and throughput."""
+    """Tabulate accuracy, epochs and time to target, and throughput."""
     experiment, series, workers, layout = where(points)
     return table_of(
         "accuracy",
@@ -56,7 +56,7 @@ def accuracy_table(points: Sequence[PointTraining]) -> Table:
 
 
 def data_table(points: Sequence[PointTraining]) -> Table:
-    """Sizes of the data sets, one row for each that differs."""
+    """Tabulate the sizes of the data sets, one row for each that differs."""
     columns = (
         Column("data", "Data"),
         Column("train", "Training items", "count"),
@@ -78,7 +78,7 @@ def data_table(points: Sequence[PointTraining]) -> Table:
 
 
 def label_table(points: Sequence[PointTraining]) -> Table:
-    """What ``workload.data.labels`` did to the labels of training, one row for each data set that differs."""
+    """Tabulate what ``workload.data.labels`` did to the labels of training, one row for each data set that differs."""
     changed = [(label, facts, facts.labels) for label, facts in data_sets(points) if facts.labels is not None]
     return table_of(
         "labels",
@@ -104,7 +104,7 @@ def _correct(facts: LabelFacts) -> float | None:
 
 
 def class_table(points: Sequence[PointTraining]) -> Table:
-    """Training items per class; a column for each data set that differs."""
+    """Tabulate the training items per class; a column for each data set that differs."""
     few = [(label, facts) for label, facts in data_sets(points) if facts.class_counts][:6]
     names = list(dict.fromkeys(class_name(facts, i) for _, facts in few for i in range(len(facts.class_counts))))
     columns = [Column("class", "Class")]
@@ -115,7 +115,7 @@ def class_table(points: Sequence[PointTraining]) -> Table:
 
 
 def data_sets(points: Sequence[PointTraining]) -> list[tuple[str, DatasetFacts]]:
-    """(labels of its points, facts) of each data set, its pictures left aside; the first repetition speaks."""
+    """List (labels of its points, facts) of each data set, its pictures left aside; the first repetition speaks."""
     sets: dict[str, tuple[list[PointTraining], DatasetFacts]] = {}
     for p in points:
         facts = DATASET.of(p.records[0])
@@ -131,12 +131,12 @@ def data_sets(points: Sequence[PointTraining]) -> list[tuple[str, DatasetFacts]]
 
 
 def class_name(facts: DatasetFacts, index: int) -> str:
-    """The name of a class, or its number."""
+    """Return the name of a class, or its number."""
     return facts.class_names[index] if index < len(facts.class_names) else str(index)
 
 
 def noise_table(points: Sequence[PointTraining]) -> Table:
-    """The gradient noise scale by epoch: means over repetitions, in samples."""
+    """Tabulate the gradient noise scale by epoch: means over repetitions, in samples."""
     columns = (
         *where(points),
         Column("epoch", "Epoch", "count"),
@@ -166,7 +166,7 @@ def noise_table(points: Sequence[PointTraining]) -> Table:
 
 
 def noise_by_epoch(p: PointTraining) -> dict[int, list[NoiseScaleRow]]:
-    """Rows of all repetitions, epoch by epoch."""
+    """Group the rows of all repetitions by epoch."""
     out: dict[int, list[NoiseScaleRow]] = {}
     for record in p.records:
         for row in NOISE_SCALE.of(record):
@@ -175,7 +175,7 @@ def noise_by_epoch(p: PointTraining) -> dict[int, list[NoiseScaleRow]]:
 
 
 def known_scale(p: PointTraining, rows: Sequence[NoiseScaleRow]) -> Estimate | None:
-    """The mean over repetitions if all have it: those without are the noisiest."""
+    """Estimate the mean over repetitions if all have it: those without are the noisiest."""
     if len(rows) == 1 and rows[0].simple is not None and rows[0].simple_low is not None:
         if not is_informative(rows[0].simple_low, rows[0].simple_high):
             return Estimate.not_known(rows[0].simple, 0.95, 1)

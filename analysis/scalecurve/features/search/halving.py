@@ -36,7 +36,7 @@ class Rung:
 
 
 def rungs(candidates: int, measure: Repeated) -> tuple[Rung, ...]:
-    """The rungs before the full trials of so many candidates; none where there are few."""
+    """Plan the rungs before the full trials of so many candidates; none where there are few."""
     sizes = [candidates]
     while sizes[-1] > FINALISTS:
         sizes.append(quota(sizes[-1]))
@@ -51,19 +51,19 @@ def rungs(candidates: int, measure: Repeated) -> tuple[Rung, ...]:
 
 
 def quota(candidates: int) -> int:
-    """How many of a group pass a rung, ties apart."""
+    """Return how many of a group pass a rung, ties apart."""
     return max(ceil(candidates / KEEP), min(candidates, FINALISTS))
 
 
 def entrants(points: Iterable[Point]) -> list[Point]:
-    """Points whose group still needs a rung; the others wait for their full trials."""
+    """Select the points whose group still needs a rung; the others wait for their full trials."""
     return [point for members in grouped(points).values() if len(members) > FINALISTS for point in members]
 
 
 def of_rung(
     experiment: ScalingExperiment, rung: Rung, points: Sequence[Point], left_out: Sequence[Point]
 ) -> ScalingExperiment:
-    """The experiment of one rung: its entrants, each once and briefly. Failures drop a point and end nothing."""
+    """Make the experiment of one rung: its entrants, each once and briefly. Failures drop a point and end nothing."""
     spec = experiment.spec
     short = {
         "windows": rung.windows,
@@ -84,7 +84,7 @@ def of_rung(
 
 
 def passed(members: Sequence[Point], samples: Mapping[str, Repetitions], level: float = 0.95) -> list[Point]:
-    """Those of one group that pass: its quota of the fastest, and as many again that may be as fast as the best.
+    """Select those of one group that pass: its quota of the fastest, and as many again that may be as fast as the best.
 
     ``samples`` has what was measured, by ``key_of``; a point without a valid trial does not pass.
     """

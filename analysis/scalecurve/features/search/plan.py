@@ -23,7 +23,7 @@ class Round:
 
 
 def rounds(candidates: Candidates) -> list[Round]:
-    """The rungs, the full trials of the finalists, and what the full grid would be."""
+    """List the rungs, the full trials of the finalists, and what the full grid would be."""
     measure = candidates.experiment.spec.measure
     full, repetitions = measure.windows * measure.steps_per_window, measure.most_repetitions
     sizes = [len(members) for members in grouped(candidates.points).values()]
@@ -39,7 +39,7 @@ def rounds(candidates: Candidates) -> list[Round]:
 
 
 def round_table(candidates: Candidates) -> Table:
-    """One row a round, and one for the grid that the search replaces."""
+    """Tabulate the rounds, a row each, and one for the grid that the search replaces."""
     return table_of(
         "search",
         "Search",
@@ -56,7 +56,7 @@ def round_table(candidates: Candidates) -> Table:
 
 
 def refusal_table(candidates: Candidates) -> Table:
-    """One row a point that cannot run."""
+    """Tabulate the points that cannot run, a row each."""
     return table_of(
         "refused",
         "Dropped before a trial",

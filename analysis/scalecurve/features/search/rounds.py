@@ -36,11 +36,11 @@ class Search:
     short: list[Bundle] = field(default_factory=list)
 
     def rung_folder(self, rung: Rung) -> Path:
-        """The bundle of a rung."""
+        """Return the path of a rung's bundle."""
         return self.bundle.with_name(f"{self.bundle.name}-search") / f"rung-{rung.number}"
 
     def rungs(self) -> tuple[Rung, ...]:
-        """The rungs before the full trials."""
+        """Return the rungs before the full trials."""
         return rungs(self.candidates.largest_group, self.candidates.experiment.spec.measure)
 
     def finalists(self) -> list[Point] | None:
@@ -62,13 +62,13 @@ class Search:
         return left
 
     def final(self, finalists: Sequence[Point]) -> ScalingExperiment:
-        """The experiment with the finalists only."""
+        """Return the experiment with the finalists only."""
         names = {key_of(point) for point in finalists}
         rest = [point for point in self.candidates.points if key_of(point) not in names]
         return without(self.candidates.experiment, rest)
 
     def record(self) -> SearchRecord:
-        """What the search did, once the finalists have run; written into their bundle as well."""
+        """Return what the search did, once the finalists have run, and write it into their bundle."""
         last, spec = open_bundle(self.bundle), self.candidates.experiment.spec
         full = make_plan(self.candidates.experiment)
         timers = [seconds_in(bundle) for bundle in (last, *reversed(self.short))]
@@ -138,7 +138,7 @@ class Search:
 
 
 def worker_hours(bundle: Bundle) -> float:
-    """Of all trials of a bundle, from the first to the last entry of each record's timeline."""
+    """Sum the worker-hours of all trials of a bundle, from the first to the last entry of each record's timeline."""
     total = 0.0
     for trial in bundle.trials:
         times = [entry.at_ns for entry in trial.record.timeline] if trial.record is not None else []

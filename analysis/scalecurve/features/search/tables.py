@@ -15,7 +15,7 @@ _WHY = {
 
 
 def search_table(record: SearchRecord) -> Table:
-    """One row a rung."""
+    """Tabulate the rungs, a row each."""
     return table_of(
         "search",
         "Search",
@@ -33,7 +33,7 @@ def search_table(record: SearchRecord) -> Table:
 
 
 def search_in_words(record: SearchRecord) -> Iterator[str]:
-    """What was refused, what the search cost, and what that saved."""
+    """Yield sentences on what was refused, what the search cost, and what that saved."""
     for ground, why in _WHY.items():
         refused = [each for each in record.refused if each.ground == ground]
         if refused:

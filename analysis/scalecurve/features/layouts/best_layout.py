@@ -91,7 +91,7 @@ class BestLayout:
 def best_layouts(
     series: Sequence[MeasuredSeries], level: float = 0.95, compared: Compared | None = None
 ) -> tuple[BestLayout, ...]:
-    """At every worker count with several layouts; ``compared`` are the axes whose combinations compete."""
+    """Find the best layout at every worker count with several; ``compared`` are the axes whose combinations compete."""
     competes = compared or (lambda axis: axis.startswith(PREFIX))
     groups: dict[tuple[str, str, int, str, str], list[MeasuredPoint]] = {}
     for one in series:
@@ -107,7 +107,7 @@ def best_layouts(
 
 
 def layout_table(results: Sequence[BestLayout]) -> Table:
-    """One row a worker count."""
+    """Tabulate the best layouts, a row for each worker count."""
     return table_of(
         "layouts",
         "Best layout",
@@ -130,7 +130,7 @@ def layout_table(results: Sequence[BestLayout]) -> Table:
 
 
 def best_in_words(results: Sequence[BestLayout]) -> Iterator[str]:
-    """A sentence for each worker count."""
+    """Yield a sentence for each worker count."""
     for result in results:
         at = f"{result.point.mode.value} at {count(result.point.workers, 'worker')}"
         at += f" ({result.rest})" if result.rest else ""

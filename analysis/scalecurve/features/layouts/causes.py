@@ -45,7 +45,7 @@ class PipelineResult:
 
 
 def pipelines(bundles: Sequence[Bundle], level: float = 0.95) -> tuple[PipelineResult, ...]:
-    """Of every point whose valid trials have a pipeline."""
+    """Compute the pipelines of every point whose valid trials have a pipeline."""
     records: dict[tuple[str, str], list[tuple[Point, PipelineTimes]]] = {}
     for bundle in bundles:
         for trial in bundle.trials:
@@ -57,7 +57,7 @@ def pipelines(bundles: Sequence[Bundle], level: float = 0.95) -> tuple[PipelineR
 
 
 def pipeline_table(results: Sequence[PipelineResult]) -> Table:
-    """One row a point."""
+    """Tabulate the pipelines, a row for each point."""
     return table_of(
         "pipelines",
         "Pipelines",
@@ -81,7 +81,7 @@ def pipeline_table(results: Sequence[PipelineResult]) -> Table:
 
 
 def uneven_stages(results: Sequence[PipelineResult]) -> Iterator[str]:
-    """A sentence for each pipeline whose stages take notably different times."""
+    """Yield a sentence for each pipeline whose stages take notably different times."""
     for result in results:
         if result.uneven < NOTABLE:
             continue

@@ -27,7 +27,7 @@ _CAPTION = (
 
 @plot("layouts", section="layouts", order=10)
 def layouts(analysis: Analysis) -> Drawing | None:
-    """One panel for each worker count with several layouts; one worker has none, whatever its degrees are called."""
+    """Draw a panel for each worker count with several layouts; one worker has none, whatever its degrees are called."""
     several = [r for r in analysis.once(layout_results) if len({label_of(m.point) for m in r.members}) > 1]
     results = sorted(several, key=lambda result: -result.point.workers)
     if not results:
@@ -44,7 +44,7 @@ def layouts(analysis: Analysis) -> Drawing | None:
 
 
 def label_of(point: Point) -> str:
-    """A layout in a few letters: its degrees above 1, and what else varies."""
+    """Spell a layout in a few letters: its degrees above 1, and what else varies."""
     sizes = point.parallelism.sizes if point.parallelism is not None else {}
     parts = [f"{_LETTERS[dimension]}{size}" for dimension, size in sizes.items() if size > 1]
     names = {PREFIX + dimension.value for dimension in Dimension} if sizes else set()

@@ -7,7 +7,7 @@ from scalecurve.reporting.registry import Body, section
 
 
 def layout_results(analysis: Analysis) -> tuple[BestLayout, ...]:
-    """The best layout at each worker count, without points that do not count; of a search, the best of all its axes."""
+    """Find the best layout at each worker count, among points that count; of a search, the best of all its axes."""
     searched = {bundle.label for bundle in analysis.bundles if bundle.selected}
     series = competing(analysis)
     return (

@@ -62,7 +62,7 @@ class AllReduceReport(OneTable):
     """Why bundles have no valid trial."""
 
     def highest(self) -> dict[tuple[int, int], float]:
-        """The highest bus bandwidth in GB/s, by workers and nodes."""
+        """Return the highest bus bandwidth in GB/s, by workers and nodes."""
         best: dict[tuple[int, int], float] = {}
         for point in self.points:
             key = point.point.workers, point.point.nodes

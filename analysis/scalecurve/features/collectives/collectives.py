@@ -93,7 +93,7 @@ class CollectivesReport(OneTable):
 
 
 def rows_of(trial: Trial) -> Iterator[CollectiveRow]:
-    """Rows of ``program: collectives``, if the trial is valid."""
+    """Yield the rows of ``program: collectives``, if the trial is valid."""
     if trial.good and trial.record is not None:
         yield from COLLECTIVES.of(trial.record)
 

@@ -32,7 +32,7 @@ class _Size(NamedTuple):
 
 @plot("allreduce", section="allreduce", order=10)
 def bandwidth(analysis: Analysis) -> Drawing | None:
-    """busbw and time over the message size; the band is the spread over repetitions."""
+    """Draw busbw and time over the message size; the band is the spread over repetitions."""
     report = analysis.once(allreduce_of)
     caption = (
         "Median over repetitions; the band spans min to max. Bus bandwidth is bytes/time·2(n-1)/n, time is that of "
@@ -43,7 +43,7 @@ def bandwidth(analysis: Analysis) -> Drawing | None:
 
 @plot("collectives", section="collectives", order=10)
 def collectives(analysis: Analysis) -> Drawing | None:
-    """busbw and time over the message size; the band is the interval over repetitions."""
+    """Draw busbw and time over the message size; the band is the interval over repetitions."""
     caption = (
         "Medians of each repetition's calls; the band is the 95 % interval over repetitions. Bus bandwidth is "
         "bytes/time by the factor of the collective (2(n-1)/n of an all-reduce, (n-1)/n of all-gather, reduce-scatter "

@@ -12,12 +12,12 @@ from scalecurve_api.text import count
 
 
 def allreduce_of(analysis: Analysis) -> AllReduceReport:
-    """The all-reduces of a report; call it as ``analysis.once(allreduce_of)``."""
+    """Compute the all-reduces of a report; call it as ``analysis.once(allreduce_of)``."""
     return allreduce(analysis.bundles)
 
 
 def collectives_of(analysis: Analysis) -> CollectivesReport:
-    """The collectives of a report; call it as ``analysis.once(collectives_of)``."""
+    """Compute the collectives of a report; call it as ``analysis.once(collectives_of)``."""
     return collectives(analysis.bundles)
 
 

@@ -26,7 +26,7 @@ _HISTOGRAMS = (
 
 @plot("quantization", section="quantization", order=10)
 def quantization(analysis: Analysis) -> Drawing | None:
-    """A row of two panels for each point."""
+    """Draw a row of two panels for each point."""
     quantized = _quantized(analysis)
     if not quantized:
         return None
@@ -95,7 +95,7 @@ def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]
 
 @plot("quantization-histograms", section="quantization", order=20)
 def histograms(analysis: Analysis) -> Drawing | None:
-    """Weights, biases and activations of a few layers of the first point."""
+    """Draw histograms of weights, biases and activations of a few layers of the first point."""
     quantized = _quantized(analysis)
     by_place = {(str(h.kind), h.layer): h for h in facts_of(quantized[0])[0].histograms} if quantized else {}
     layers = list(dict.fromkeys(layer for _, layer in by_place))

@@ -48,7 +48,7 @@ input_option = click.option(
 
 
 def ppp_options(function: F) -> F:
-    """``--ppp-comp``, ``--ppp-comm`` and ``--software``, which sets both."""
+    """Add ``--ppp-comp``, ``--ppp-comm`` and ``--software``, which sets both."""
     by_software = "[default: --software's]"
     for option in (
         click.option(
@@ -67,7 +67,7 @@ def ppp_options(function: F) -> F:
 def platform_of(
     device: str, link: str | None, ppp_comp: float | None, ppp_comm: float | None, software: str, precision: str
 ) -> Platform:
-    """The platform that these options describe."""
+    """Build the platform that these options describe."""
     from scalecurve.hardware.devices import find_device, find_link, precision_of
     from scalecurve_models.paleo.scaling import SOFTWARE, Platform
 
@@ -84,7 +84,7 @@ def platform_of(
 
 
 def network_named(reference: str, size: str | None = None) -> Network:
-    """A shipped network, one from a file, or ``package.module:name`` of torch.
+    """Find a shipped network, read one from a file, or trace ``package.module:name`` of torch.
 
     ``size`` is HxW, HxWxC, or C,H,W as experiments have it.
     """
@@ -114,7 +114,7 @@ def _shape(size: str, channels: int) -> Shape:
 
 
 def integers(text: str | None, option: str) -> list[int]:
-    """``1,2,4`` as integers, empty for None; anything else ends the command."""
+    """Parse ``1,2,4`` as integers, empty for None; anything else ends the command."""
     parts = [part.strip() for part in text.split(",")] if text is not None else []
     if not all(part.isdecimal() and part.isascii() and len(part) < 19 for part in parts):
         fail(f"{option}: expected comma-separated integers such as 1,2,4, got {text!r}", EXIT_INPUT)
@@ -122,7 +122,7 @@ def integers(text: str | None, option: str) -> list[int]:
 
 
 def numbers(text: str, option: str) -> list[float]:
-    """``1.5,0,2`` as finite numbers; anything else ends the command."""
+    """Parse ``1.5,0,2`` as finite numbers; anything else ends the command."""
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:

@@ -77,7 +77,7 @@ def compare_algorithms(
 
 
 def alike(compared: CollectiveComparison, judged: CrossValidatedCollective) -> tuple[CrossValidatedCollective, ...]:
-    """``judged`` and every algorithm that predicts what was left out as well as it does."""
+    """Select ``judged`` and every algorithm that predicts what was left out as well as it does."""
     return tuple(e for e in compared.algorithms if e is judged or e.held_out <= judged.held_out * (1 + _ALIKE))
 
 
@@ -91,9 +91,9 @@ def _best(judged: Sequence[CrossValidatedCollective]) -> tuple[CrossValidatedCol
 
 
 def find_requested_algorithms(bundle: Bundle) -> dict[str, str]:
-    """The algorithm that the runs of a series were configured to use, by its name here; series without one are omitted.
+    """Return the algorithm that the runs of each series were configured to use, by its name here.
 
-    NCCL's tree is a pipelined double binary tree.
+    Series without one are omitted. NCCL's tree is a pipelined double binary tree.
     """
     requested: dict[str, str] = {}
     for trial in bundle.trials:
@@ -106,7 +106,7 @@ def find_requested_algorithms(bundle: Bundle) -> dict[str, str]:
 
 
 def all_reduce_points(bundle: Bundle) -> dict[str, tuple[TimedAllReduce, ...]]:
-    """The microbenchmark's points of a bundle by series, medians over repetitions; in place where both were timed."""
+    """Collect a bundle's microbenchmark points by series, medians over repetitions; in place where both were timed."""
     out: dict[str, list[TimedAllReduce]] = {}
     for measured in allreduce([bundle]).points:
         in_place = any(size.in_place for size in measured.sizes)
@@ -120,7 +120,7 @@ def all_reduce_points(bundle: Bundle) -> dict[str, tuple[TimedAllReduce, ...]]:
 
 
 def timed_collectives(bundle: Bundle) -> dict[tuple[str, Collective], tuple[TimedAllReduce, ...]]:
-    """Points of ``program: collectives`` by series and collective: its own right results of single messages."""
+    """Collect points of ``program: collectives`` by series and collective: its own right results of single messages."""
     out: dict[tuple[str, Collective], list[TimedAllReduce]] = {}
     for each in collectives([bundle]).results:
         if each.line.tool == OWN and each.line.messages == 1 and each.errors == 0:
@@ -131,7 +131,7 @@ def timed_collectives(bundle: Bundle) -> dict[tuple[str, Collective], tuple[Time
 
 
 def compare_bundle(bundle: Bundle, prefix: str = "") -> tuple[tuple[CollectiveComparison, ...], tuple[str, ...]]:
-    """The comparison of every timed series, named with ``prefix``; and why the others could not be fitted."""
+    """Compare the algorithms on every timed series, named with ``prefix``, and tell why others could not be fitted."""
     requested = find_requested_algorithms(bundle)
     comparisons, failures = [], []
     for name, points in all_reduce_points(bundle).items():

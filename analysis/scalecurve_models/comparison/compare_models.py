@@ -47,11 +47,11 @@ class CostBasis:
         )
 
     def cells(self, throughput: float, workers: int) -> tuple[float | None, float | None]:
-        """Under ``columns``."""
+        """Return run time and cost under ``columns``."""
         return self.seconds(throughput), self.cost(throughput, workers)
 
     def plain(self, throughput: float, workers: int) -> dict[str, object]:
-        """The same by name, for JSON."""
+        """Return the ``cells`` by name, with the work's title, for JSON."""
         names = (column.name for column in self.columns())
         return {"work": self.title, **dict(zip(names, self.cells(throughput, workers), strict=True))}
 
@@ -114,7 +114,7 @@ def compare_models(
     hold_out_batches: Collection[int] = (),
     include_unproved: bool = False,
 ) -> tuple[SeriesComparison, ...]:
-    """Every model on every curve of a bundle, at the measured worker counts and at the further ``workers``.
+    """Compare every model on every curve of a bundle, at the measured worker counts and at the further ``workers``.
 
     ``hold_out`` and ``hold_out_batches`` are worker counts and batches per worker to exclude from every fit; at the
     others each prediction leaves its own point out. ``price`` replaces the experiment's. Points that do not count
@@ -137,7 +137,7 @@ def compare_models(
 
 
 def idle_worker_notes(comparisons: Sequence[SeriesComparison], workers: Sequence[int]) -> list[str]:
-    """A sentence for each curve that omits counts of ``workers`` because they exceed its global batch."""
+    """Return a sentence for each curve that omits counts of ``workers`` because they exceed its global batch."""
     return [
         f"{each.series.name}: omitted {', '.join(f'{n:,}' for n in over)} (more workers than samples in the batch)."
         for each in comparisons
@@ -148,7 +148,10 @@ def idle_worker_notes(comparisons: Sequence[SeriesComparison], workers: Sequence
 def cost_basis(
     dataset_samples: int | None, epochs: int | None, unit: str, hour: float | None, currency: str
 ) -> CostBasis:
-    """The full training where its samples are known, else one epoch, else a million samples; of run times one run."""
+    """Choose the full training where its samples are known, else one epoch, else a million samples.
+
+    Of run times it is one run.
+    """
     if unit == "runs":
         return CostBasis("one run", 1.0, hour, currency)
     if dataset_samples and epochs:
@@ -159,7 +162,7 @@ def cost_basis(
 
 
 def work_of(price: Cost | None) -> CostBasis:
-    """The same of what is in no bundle: of samples, by the price alone."""
+    """Choose the cost basis of what is in no bundle: of samples, by the price alone."""
     if price is None:
         return cost_basis(None, None, "samples", None, "")
     return cost_basis(price.dataset_samples, price.epochs, "samples", price.per_worker_hour, price.currency)

@@ -63,14 +63,14 @@ class PublishedCurve:
 
 @lru_cache(maxsize=1)
 def published_curves() -> tuple[PublishedCurve, ...]:
-    """Every curve of ``data/published.yaml``."""
+    """Read every curve of ``data/published.yaml``."""
     text = (files("scalecurve_models.comparison") / "data" / "published.yaml").read_text(encoding="utf-8")
     sources = {key: _Source.model_validate(entry) for key, entry in yaml.safe_load(text).items()}
     return tuple(_curve(key, source, curve) for key, source in sources.items() for curve in source.curves)
 
 
 def comparable_curves(bundle: Bundle) -> tuple[PublishedCurve, ...]:
-    """Curves of the networks that a bundle scaled weakly on GPUs with images of a similar size."""
+    """Select the published curves of the networks that a bundle scaled weakly on GPUs with images of a similar size."""
     networks = {
         trial.spec.workload.model
         for trial in bundle.trials
@@ -80,7 +80,7 @@ def comparable_curves(bundle: Bundle) -> tuple[PublishedCurve, ...]:
 
 
 def curves_named(name: str | None) -> tuple[PublishedCurve, ...]:
-    """Every curve whose network or publication has ``name`` in it. Raises NetworkError where none has."""
+    """Find every curve whose network or publication has ``name`` in it. Raises NetworkError where none has."""
     curves = published_curves()
     found = tuple(c for c in curves if not name or folded(name) in folded(c.network) or folded(name) in folded(c.title))
     if not found:
@@ -90,7 +90,7 @@ def curves_named(name: str | None) -> tuple[PublishedCurve, ...]:
 
 
 def stated_curves(curves: Sequence[StatedCurve]) -> tuple[PublishedCurve, ...]:
-    """Curves of a file of the user's, in the same form."""
+    """Convert the curves of a user's file to the form of published ones."""
     return tuple(
         PublishedCurve(
             source=curve.title,
@@ -109,7 +109,7 @@ def stated_curves(curves: Sequence[StatedCurve]) -> tuple[PublishedCurve, ...]:
 
 
 def published_table(curves: Sequence[PublishedCurve], title: str = "Published scaling of the same networks") -> Table:
-    """One row per published point, with its source."""
+    """Tabulate the published points, a row each, with their sources."""
     columns = (
         *columns_of("text", network="Network", title="Publication"),
         *columns_of("count", batch_per_worker="Batch/worker", workers="Accelerators"),

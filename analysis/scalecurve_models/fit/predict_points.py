@@ -35,10 +35,10 @@ class PointsOfSeries:
 
 
 def predict_points(path: Path, workers: Sequence[int], workers_per_node: int | None = None) -> Table:
-    """Rows (series, workers, throughput, low, high, model, status, reason), throughput in samples/s.
+    """Tabulate predictions as (series, workers, throughput, low, high, model, status, reason).
 
-    Besides ``workers``, a series is predicted at the counts of its rows without a throughput. Raises FitError for a
-    file that cannot be read, counts below 1, or nothing to predict.
+    Throughput is in samples/s. Besides ``workers``, a series is predicted at the counts of its rows without a
+    throughput. Raises FitError for a file that cannot be read, counts below 1, or nothing to predict.
     """
     if any(n < 1 for n in workers):
         raise FitError(f"predict: worker counts must be at least 1, got {min(workers)}")
@@ -57,7 +57,7 @@ def predict_points(path: Path, workers: Sequence[int], workers_per_node: int | N
 def suggest_points(
     path: Path, workers: Sequence[int], workers_per_node: int | None = None, price: Cost | None = None
 ) -> Table:
-    """What to measure next in every series, for the prediction at the largest of ``workers``."""
+    """Suggest what to measure next in every series, for the prediction at the largest of ``workers``."""
     series = {name: each.measured for name, each in read_series(path).items()}
     return suggestions(series, workers, workers_per_node, price)
 
@@ -68,7 +68,7 @@ def suggestions(
     workers_per_node: int | None = None,
     price: Cost | None = None,
 ) -> Table:
-    """The same of measured points. Raises FitError without a count to predict."""
+    """Suggest what to measure next, from measured points. Raises FitError without a count to predict."""
     if not workers or min(workers) < 1:
         raise FitError("predict: --next needs the count to predict: --workers 64")
     rows = [
@@ -80,7 +80,7 @@ def suggestions(
 
 
 def read_series(path: Path) -> dict[str, PointsOfSeries]:
-    """The series of a file, in its order. Raises FitError naming the file, the line, the column and its value."""
+    """Read the series of a file, in its order. Raises FitError naming the file, the line, the column and its value."""
     header, rows = csv_rows(path, MAX_BYTES, str.lower)
     if missing := [name for name in (WORKERS, THROUGHPUT) if name not in header]:
         known = ",".join(header) or "(none)"
@@ -107,7 +107,7 @@ def read_series(path: Path) -> dict[str, PointsOfSeries]:
 def csv_rows(
     path: Path, most_bytes: int, named: Callable[[str], str] = str
 ) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
-    """The columns of a file, as ``named``, and its rows with their line numbers; lines that start with # are comments.
+    """Read the columns of a file, as ``named``, and its rows with line numbers; lines that start with # are comments.
 
     Raises FitError naming the file, and the line whose number of values is wrong.
     """

@@ -59,7 +59,7 @@ class Prediction:
     high: float | None = None
 
     def inverse(self, numerator: float) -> Prediction:
-        """``numerator`` over the value, such as a rate from a time."""
+        """Divide ``numerator`` by the value and its interval, such as for a rate from a time."""
         value = numerator / self.value
         if self.low is None or self.high is None:
             return Prediction(value)
@@ -71,7 +71,7 @@ class Prediction:
 
 
 def log_interval(value: float, half: float) -> Prediction:
-    """A positive prediction whose log has the half-width ``half``; from 0 to infinity where that is worthless."""
+    """Return a positive prediction whose log has half-width ``half``; from 0 to infinity where that is worthless."""
     if not half <= NOTHING:
         return Prediction(value, 0.0, np.inf)
     return Prediction(value, value * float(np.exp(-half)), value * float(np.exp(half)))
@@ -98,7 +98,7 @@ class LinearFit:
         return float(self.residuals @ self.residuals) / self.degrees if self.degrees > 0 else None
 
     def predict(self, row: Array) -> Prediction:
-        """``row @ values`` with the interval for another measurement; the residuals are its relative error."""
+        """Predict ``row @ values`` with the interval for another measurement; the residuals are its relative error."""
         value = float(row @ self.values)
         variance = self.variance
         if self.covariance is None or variance is None or value == 0:
@@ -126,7 +126,7 @@ class LinearFit:
 
 
 def collinear_note(name: str, tied: Sequence[str]) -> str:
-    """Why a parameter has no value."""
+    """Explain why a parameter has no value."""
     others = [other for other in tied if other != name]
     if not others:
         return f"{NOT_IDENTIFIABLE}: no point depends on it"
@@ -134,7 +134,7 @@ def collinear_note(name: str, tied: Sequence[str]) -> str:
 
 
 def nonnegative(design: Array, target: Array, names: Sequence[str]) -> LinearFit:
-    """Least squares with no parameter below 0; shapes (points, parameters) and (points,).
+    """Solve least squares with no parameter below 0; shapes (points, parameters) and (points,).
 
     Covariances are those of the unbounded problem, which bounds can only narrow. With collinear columns the fitted
     values are one of many solutions: fit to predict similar points, meaningless by themselves.
@@ -157,7 +157,7 @@ def nonnegative(design: Array, target: Array, names: Sequence[str]) -> LinearFit
 
 
 def nonnegative_values(design: Array, target: Array) -> Array:
-    """The parameters alone, without intervals."""
+    """Solve for the parameters alone, without intervals."""
     from scipy.optimize import nnls
 
     if not design.shape[1]:
@@ -168,7 +168,7 @@ def nonnegative_values(design: Array, target: Array) -> Array:
 
 
 def leave_out(design: Array, groups: np.ndarray, distinct: int) -> tuple[float | None, ...]:
-    """predicted/measured - 1 of every row of ``design @ x = 1`` by a fit without the rows of its group.
+    """Return predicted/measured - 1 of every row of ``design @ x = 1`` by a fit without the rows of its group.
 
     None where fewer than ``distinct`` other groups are left.
     """
@@ -189,7 +189,7 @@ def _lengths(design: Array) -> Array:
 
 
 def tied_columns(design: Array, names: Sequence[str], flat: float = SAME) -> tuple[int, tuple[tuple[str, ...], ...]]:
-    """The rank, and for each column those that it cannot be separated from (only itself where nothing varies it).
+    """Find the rank, and for each column those that it cannot be separated from (only itself where nothing varies it).
 
     Directions below ``flat`` of the steepest one count as not seen.
     """
@@ -227,7 +227,7 @@ def fit_sum(terms: Sequence[Array], measured: Array, groups: Array, **units: str
 
 
 def positive_array(model: str, quantity: str, values: ArrayLike) -> Array:
-    """The values as an array.
+    """Convert the values to an array.
 
     Raises:
         FitError: naming the first value that is not positive, or whose square or reciprocal could overflow.
@@ -249,7 +249,7 @@ def positive_array(model: str, quantity: str, values: ArrayLike) -> Array:
 
 
 def same_length(model: str, columns: dict[str, Array]) -> int:
-    """The common length of the columns. Raises FitError when they differ."""
+    """Return the common length of the columns. Raises FitError when they differ."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{length} {name}" for name, length in lengths.items())
@@ -264,11 +264,11 @@ def require_points(model: str, count: int, needed: int, noun: str = "points") ->
 
 
 def mean_absolute(errors: Sequence[float | None]) -> float | None:
-    """Mean absolute value of the errors that are not None."""
+    """Compute the mean absolute value of the errors that are not None."""
     sizes = [abs(error) for error in errors if error is not None]
     return sum(sizes) / len(sizes) if sizes else None
 
 
 def largest_absolute(errors: Sequence[float | None]) -> float | None:
-    """Largest absolute value of the errors that are not None."""
+    """Find the largest absolute value of the errors that are not None."""
     return max((abs(error) for error in errors if error is not None), default=None)

@@ -72,12 +72,12 @@ class ObservedSeries:
         return next((point for point in self.points if point.workers == workers), None)
 
     def exceeding_batch(self, workers: Collection[int]) -> tuple[int, ...]:
-        """The counts that exceed the global batch of strong scaling, which leaves some workers without a sample."""
+        """Select counts that exceed the global batch of strong scaling, which leaves some workers without a sample."""
         batch = self.points[0].point.global_batch if self.mode is Mode.strong else None
         return tuple(sorted(n for n in workers if batch is not None and n > batch))
 
     def counts_with(self, further: Collection[int]) -> list[int]:
-        """The measured counts and the ``further`` ones that the batch allows, ascending."""
+        """Return the measured counts and the ``further`` ones that the batch allows, ascending."""
         return sorted({*self.workers, *further} - {*self.exceeding_batch(further)})
 
     @property
@@ -91,7 +91,7 @@ class ObservedSeries:
         return replace(self, points=tuple(kept))
 
     def batch_at(self, workers: int) -> float:
-        """Samples per step over all workers at any count, measured or not."""
+        """Return the samples per step over all workers at any count, measured or not."""
         point = self.at(workers)
         if point is not None:
             return point.batch
@@ -99,7 +99,7 @@ class ObservedSeries:
         return first.batch if self.mode is Mode.strong else first.batch_per_worker * workers
 
     def nodes_at(self, workers: int) -> int:
-        """Nodes at any worker count: as measured, else as few as the fullest measured node allows."""
+        """Return the nodes at any worker count: as measured, else as few as the fullest measured node allows."""
         point = self.at(workers)
         if point is not None:
             return point.point.nodes
@@ -107,12 +107,12 @@ class ObservedSeries:
 
 
 def observed_series(bundle: Bundle) -> tuple[ObservedSeries, ...]:
-    """The curves of a bundle that have at least one measured point."""
+    """Return the curves of a bundle that have at least one measured point."""
     return tuple(series for series in map(_series, measure(bundle)) if series.points)
 
 
 def programs(series: Iterable[ObservedSeries]) -> dict[tuple[tuple[str, AxisValue], ...], tuple[ObservedSeries, ...]]:
-    """Curves grouped by program (all axes except modes and batches): what a step model can be fitted to together."""
+    """Group curves by program (all axes except modes and batches): what a step model can be fitted to together."""
     out: dict[tuple[tuple[str, AxisValue], ...], tuple[ObservedSeries, ...]] = {}
     for each in series:
         out[each.axes] = (*out.get(each.axes, ()), each)

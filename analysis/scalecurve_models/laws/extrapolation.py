@@ -47,7 +47,7 @@ class Extrapolation:
     certainty: float = 0.0
 
     def draws(self, count: int, rng: np.random.Generator) -> Array:
-        """Draws of samples/s from the predicted distribution, widened as its interval is."""
+        """Draw samples/s from the predicted distribution, widened as its interval is."""
         assert self.mixture is not None
         which = rng.choice(len(self.mixture.weights), count, p=self.mixture.weights)
         seconds = self.mixture.means[which] + self.mixture.sds[which] * rng.standard_normal(count)
@@ -66,7 +66,7 @@ def extrapolate(
     workers_per_node: int | None = None,
     prior: PooledPrior | None = None,
 ) -> Extrapolation:
-    """The throughput of a curve at ``workers``, or why it is refused.
+    """Predict the throughput of a curve at ``workers``, or say why it is refused.
 
     ``points`` may repeat a count (its mean rate is used) and be in any order. ``nodes`` of the new count follows from
     the fullest measured node, or from ``workers_per_node``, unless stated.
@@ -125,19 +125,22 @@ def extrapolate(
 
 
 def widened_ends(mixture: Mixture, workers: int, widening: float) -> tuple[float, float, float]:
-    """Median, low and high samples/s at ``workers``, the logarithms of the ends ``widening`` times as far away."""
+    """Return median, low and high samples/s at ``workers``.
+
+    The logarithms of the ends are ``widening`` times as far away.
+    """
     middle, slow, fast = (mixture.quantile(share) for share in (0.5, 0.5 + LEVEL / 2, 0.5 - LEVEL / 2))
     low, high = (workers / middle * math.exp(-widening * math.log(end / middle)) for end in (slow, fast))
     return workers / middle, low, high
 
 
 def is_too_wide(throughput: float, low: float, high: float) -> bool:
-    """Whether an interval leaves more open than a prediction may."""
+    """Return whether an interval leaves more open than a prediction may."""
     return max(high / throughput, throughput / low) > WIDEST
 
 
 def merged(points: Sequence[CurvePoint]) -> tuple[CurvePoint, ...]:
-    """One point for each worker count, ascending: the mean of seconds per sample; nodes where stated."""
+    """Merge points into one for each worker count, ascending: the mean of seconds per sample; nodes where stated."""
     out = []
     for workers in sorted({point.workers for point in points}):
         same = [point for point in points if point.workers == workers]
@@ -148,7 +151,7 @@ def merged(points: Sequence[CurvePoint]) -> tuple[CurvePoint, ...]:
 
 
 def kind_of(curve: Sequence[CurvePoint], nodes: int | None) -> str:
-    """What a prediction on ``nodes`` extends: points of one node, of several, or the first over a boundary.
+    """Tell what a prediction on ``nodes`` extends: points of one node, of several, or the first over a boundary.
 
     Curves that have bent (efficiency below ``BENT`` at the largest count) are kinds of their own: they are harder to
     continue.
@@ -164,8 +167,9 @@ def kind_of(curve: Sequence[CurvePoint], nodes: int | None) -> str:
 def with_nodes(
     curve: tuple[CurvePoint, ...], workers: int, nodes: int | None, per_node: int | None
 ) -> tuple[tuple[CurvePoint, ...], int]:
-    """The curve and the new count with nodes: as stated, else by the fullest node, else by nodes of ``FULL_NODE``.
+    """Fill in the nodes of the curve and of the new count.
 
+    They are as stated, else by the fullest node, else by nodes of ``FULL_NODE``.
     How many workers the only measured node could hold is not known: up to ``FULL_NODE`` the same node is assumed.
     """
     stated = [point.workers / point.nodes for point in curve if point.nodes]
@@ -181,7 +185,7 @@ def _refused(workers: int, reason: str) -> Extrapolation:
 
 
 def extrapolation_table(rows: Sequence[tuple[str, Extrapolation]], name: str) -> Table:
-    """One row for each (series, extrapolation), throughput in samples/s."""
+    """Tabulate each (series, extrapolation) in a row, throughput in samples/s."""
     columns = (
         Column("series", "Series", keep=True),
         Column("workers", "Workers", "count"),

@@ -76,7 +76,7 @@ class Mixture:
     leading: str
 
     def quantile(self, share: float) -> float:
-        """By bisection of the mixture's distribution function; positive."""
+        """Find the quantile by bisection of the mixture's distribution function; positive."""
         from scipy.special import ndtr  # late for the sake of a quick start
 
         visible = self.weights > 1e-7
@@ -89,7 +89,7 @@ class Mixture:
         return (low + high) / 2
 
     def log_density(self, seconds: float) -> float:
-        """Of log(seconds), for comparing priors by curves that they have not seen."""
+        """Compute the log density of log(seconds), for comparing priors by curves that they have not seen."""
         terms = np.exp(-0.5 * ((seconds - self.means) / self.sds) ** 2) / self.sds / np.sqrt(2 * np.pi)
         return float(np.log((self.weights * terms).sum() * seconds + 1e-300))
 
@@ -108,7 +108,7 @@ class Forms:
     index: Array
 
     def log_weights(self, prior: NormalFormPrior) -> Array:
-        """(spreads, forms)."""
+        """Return the log of the forms' prior weights, shape (spreads, forms)."""
         fields = (prior.inside, prior.loss, prior.over, prior.step)
         columns = zip(self.index.T, fields, strict=True)
         # -1 picks the one that is appended: no such term, no weight.
@@ -135,7 +135,7 @@ class Posteriors:
 
 
 def posteriors(points: Sequence[CurvePoint], workers: int, nodes: int | None) -> Posteriors:
-    """What every form makes of the points, before any prior weights: see ``predict_mixture``."""
+    """Compute what every form makes of the points, before any prior weights: see ``predict_mixture``."""
     counts = np.array([point.workers for point in points] + [workers], float)
     over = np.array([point.nodes or 1 for point in points] + [nodes or 1], float)
     seconds = np.array([point.workers / point.throughput for point in points])
@@ -155,7 +155,7 @@ def posteriors(points: Sequence[CurvePoint], workers: int, nodes: int | None) ->
 def predict_mixture(
     points: Sequence[CurvePoint], workers: int, nodes: int | None, prior: NormalFormPrior | None = None
 ) -> Mixture:
-    """The time per sample of one worker at ``workers`` on ``nodes``, from at least one point.
+    """Predict the time per sample of one worker at ``workers`` on ``nodes``, from at least one point.
 
     Points must be ascending, one for each count, and all or none of them have nodes.
     """
@@ -163,7 +163,7 @@ def predict_mixture(
 
 
 def weighted(fitted: Posteriors, prior: NormalFormPrior) -> Mixture:
-    """The mixture of all forms, each by its prior weight and the evidence for it."""
+    """Mix all forms, each by its prior weight and the evidence for it."""
     logs = (fitted.log_evidence + fitted.forms.log_weights(prior)).ravel()
     weights = np.exp(logs - logs.max())
     by_form = weights.reshape(fitted.means.shape).sum(0)
@@ -187,7 +187,10 @@ def _posterior(relative: Array, mean: Array, covariance: Array, noise: float) ->
 
 
 def normal_forms(workers: Array, nodes: Array) -> Forms:
-    """Every form at these counts: of one node only those inside it, of several the segmented ones and those through."""
+    """List every form at these counts.
+
+    Of one node they are only those inside it, of several the segmented ones and those through.
+    """
     full = float((workers / nodes).max())
     several = bool((nodes > 1).any())
     rows: list[tuple[tuple[int, ...], Array]] = []

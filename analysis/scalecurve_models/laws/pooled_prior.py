@@ -38,21 +38,21 @@ class PooledPrior:
     widenings: Sequence[Widening]
 
     def calibration(self, kind: str, ratio: float) -> Widening | None:
-        """The widening for a kind of extrapolation and a ratio of counts; None beyond what was calibrated."""
+        """Find the widening for a kind of extrapolation and a ratio of counts; None beyond what was calibrated."""
         farther = [each for each in self.widenings if each.kind == kind and each.ratio >= ratio - 1e-9]
         return min(farther, key=lambda each: each.ratio, default=None)
 
     def widening(self, kind: str, ratio: float) -> float | None:
-        """Its factor."""
+        """Return the factor of ``calibration``."""
         calibration = self.calibration(kind, ratio)
         return None if calibration is None else calibration.factor
 
     def farthest(self, kind: str) -> float | None:
-        """The largest ratio that was calibrated for a kind."""
+        """Return the largest ratio that was calibrated for a kind."""
         return max((each.ratio for each in self.widenings if each.kind == kind), default=None)
 
     def entry(self) -> dict[str, Any]:
-        """What JSON is made of; ``of`` reads it."""
+        """Return what JSON is made of; ``of`` reads it."""
         return {"normal_form": asdict(self.normal_form), "widenings": [asdict(each) for each in self.widenings]}
 
     @classmethod
@@ -65,7 +65,7 @@ class PooledPrior:
 
 @lru_cache(maxsize=1)
 def pooled_prior() -> PooledPrior:
-    """The shipped one."""
+    """Read the shipped prior."""
     text = (files("scalecurve_models.laws") / "data" / "pooled_prior.json").read_text(encoding="utf-8")
     return PooledPrior.of(json.loads(text))
 

@@ -24,7 +24,7 @@ _ALIASES = {
 
 
 def shipped(name: str) -> Network:
-    """A shipped network; ``VGG-16`` is ``vgg16``. Raises NetworkError with a suggestion for an unknown one."""
+    """Return a shipped network; ``VGG-16`` is ``vgg16``. Raises NetworkError with a suggestion for an unknown one."""
     key = known_as(name, (*SHIPPED, *_ALIASES))
     if key is None:
         raise NetworkError(unknown("network", name, SHIPPED))
@@ -38,7 +38,7 @@ def _shipped(name: str) -> Network:
 
 
 def network_of_model(model: str) -> Network:
-    """The network that the catalog names for a model. Raises NetworkError if there is none."""
+    """Find the network that the catalog names for a model. Raises NetworkError if there is none."""
     try:
         reference = MODELS.get(model).network
     except RegistryError as error:
@@ -52,7 +52,7 @@ def network_of_model(model: str) -> Network:
 
 
 def network_of(workload: Workload) -> Network:
-    """The network of a built-in training program, with images as the data has them (channels first).
+    """Return the network of a built-in training program, with images as the data has them (channels first).
 
     Raises NetworkError for a program without a built-in network, a model that is no CNN, or a shape that it does not
     take.
@@ -70,12 +70,12 @@ def network_of(workload: Workload) -> Network:
 
 
 def images_per_sample(workload: Workload) -> int:
-    """Images that a step computes for each sample that it counts: ``data.instances`` of augmented copies."""
+    """Return how many images a step computes for each sample that it counts: ``data.instances`` of augmented copies."""
     return workload.data.images_per_sample
 
 
 def find_network(reference: str, input_shape: Shape | None = None) -> Network:
-    """A network by its shipped name, or from a file (.yaml, .yml, .json; our format or Paleo's).
+    """Find a network by its shipped name, or read it from a file (.yaml, .yml, .json; our format or Paleo's).
 
     ``input_shape`` (height, width, channels) replaces the network's own. Raises NetworkError.
     """

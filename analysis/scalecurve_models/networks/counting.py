@@ -56,7 +56,7 @@ class Work:
         return self.weights + self.biases + self.norm_parameters
 
     def flops(self, convention: Convention) -> int:
-        """FLOPs by a convention. Lu et al.'s rule reproduces the totals in their tables for Caffe's networks."""
+        """Count FLOPs by a convention. Lu et al.'s rule reproduces the totals in their tables for Caffe's networks."""
         if convention == "mac":
             return self.macs
         if convention == "2mac":
@@ -105,12 +105,12 @@ class Totals:
         return VALUE_BYTES * (self.work.parameters + batch * self.activations)
 
     def training_bytes(self, batch: int = 1) -> int:
-        """Parameters, gradients and one momentum; activations and their gradients. No workspace."""
+        """Sum the bytes of parameters, gradients and one momentum; of activations and their gradients. No workspace."""
         return VALUE_BYTES * (3 * self.parameters + 2 * batch * self.activations)
 
 
 def count(network: Network) -> tuple[LayerCount, ...]:
-    """Every layer of a network, parents first."""
+    """Count every layer of a network, parents first."""
     fields = receptive_fields(network)
     counted = []
     for layer in network.layers:
@@ -121,7 +121,7 @@ def count(network: Network) -> tuple[LayerCount, ...]:
 
 
 def totals(network: Network) -> Totals:
-    """Sums over every layer."""
+    """Sum the counts of every layer."""
     counted = count(network)
     proper = [entry for entry in counted if not entry.layer.auxiliary]
     return Totals(
@@ -133,7 +133,7 @@ def totals(network: Network) -> Totals:
 
 
 def by_kind(network: Network, convention: Convention) -> dict[str, int]:
-    """FLOPs of the main network by kind of layer, as in the tables of Lu et al."""
+    """Count the FLOPs of the main network by kind of layer, as in the tables of Lu et al."""
     counted = [entry for entry in count(network) if not entry.layer.auxiliary]
     factor = 2 if convention == "2mac" else 1
     kinds = {"convolutions": 0, "fully connected": 0}
@@ -155,7 +155,7 @@ def convention(name: str) -> Convention:
 
 
 def work(layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape) -> Work:
-    """Counts of one layer for one sample."""
+    """Count the work of one layer for one sample."""
     elements = prod(output)
     match layer:
         case Conv():

@@ -17,7 +17,7 @@ TITLES: dict[Convention, str] = {"mac": "MACs", "2mac": "FLOPs (2 per MAC)", "lu
 
 
 def network_tables(network: Network, convention: Convention = "mac", batch: int = 1) -> list[Table]:
-    """Every layer of a network, FLOPs by kind of layer, and the totals."""
+    """Tabulate every layer of a network, FLOPs by kind of layer, and the totals."""
     return [
         _layers(network, convention, batch),
         _kinds(network, convention),
@@ -82,7 +82,7 @@ def _total_row(network: Network, entries: Sequence[LayerCount], convention: Conv
 
 
 def matrix_table(network: Network) -> Table:
-    """Every convolution as a product of matrices (im2col): sizes for one sample, and how often an input is copied."""
+    """Tabulate convolutions as matrix products (im2col): sizes for one sample, and how often an input is copied."""
     columns = (
         *columns_of("text", layer="layer", filters="filters", patches="patches (im2col)", product="product"),
         *columns_of("count", macs="MACs", input_values="input values", patch_values="values of patches"),
@@ -138,7 +138,7 @@ def _layer_row(entry: LayerCount, convention: Convention, total: int, batch: int
 
 
 def totals_table(networks: Sequence[Network], convention: Convention = "mac", batch: int = 1) -> Table:
-    """One row per network: parameters, work, the convolutions' share of it, activations, memory."""
+    """Tabulate networks, a row each: parameters, work, the convolutions' share of it, activations, memory."""
     columns = (
         *columns_of("text", network="network", input="input"),
         *columns_of("count", depth="depth", parameters="parameters", weights="weights", biases="biases"),
@@ -177,7 +177,7 @@ def _totals_row(network: Network, convention: Convention, batch: int) -> tuple[C
 
 
 def inception_tables(analysis: InceptionAnalysis, convention: Convention = "mac") -> list[Table]:
-    """The layers of both modules, and the savings of the reduced one."""
+    """Tabulate the layers of both modules, and the savings of the reduced one."""
     columns = (
         *columns_of("text", module="module", layer="layer", type="type", output="output"),
         *columns_of("count", weights="weights", macs="MACs"),
@@ -212,7 +212,7 @@ def inception_tables(analysis: InceptionAnalysis, convention: Convention = "mac"
 
 
 def stack_table(kernels: Sequence[Pair], strides: Sequence[Pair], channels: int | None) -> Table:
-    """A stack of convolutions: the field after each, and the single convolution with the same field."""
+    """Tabulate a stack of convolutions: the field after each, and the single convolution with the same field."""
     weighted = channels is not None
     columns = (
         Column("layers", "layers", "count"),
@@ -231,13 +231,13 @@ def stack_table(kernels: Sequence[Pair], strides: Sequence[Pair], channels: int 
 
 
 def weights(entry: LayerCount) -> str:
-    """Weights of a layer without biases; empty if it has none."""
+    """Write out the weights of a layer without biases; empty if it has none."""
     factors = _weights(entry)
     return f"{factors} = {entry.work.weights:,}" if factors else ""
 
 
 def macs(entry: LayerCount) -> str:
-    """Multiply-adds for one sample: the weights times the positions where they are used."""
+    """Write out the multiply-adds for one sample: the weights times the positions where they are used."""
     factors = _weights(entry)
     if not factors:
         return ""
@@ -247,7 +247,7 @@ def macs(entry: LayerCount) -> str:
 
 
 def describe(entry: LayerCount) -> str:
-    """The layer's type and parameters: ``conv 3x3 /2``."""
+    """Describe the layer by its type and parameters: ``conv 3x3 /2``."""
     layer = entry.layer
     match layer:
         case Input():

@@ -70,7 +70,7 @@ class LossFit:
         return curve(self.values, np.asarray(steps, dtype=np.float64) - self.first_step)
 
     def steps_to(self, target: float) -> StepsToTarget:
-        """Steps until the fitted curve reaches ``target``, with the interval from the parameters.
+        """Compute the steps until the fitted curve reaches ``target``, with the interval from the parameters.
 
         Raises FitError for a target that is not positive.
         """
@@ -126,7 +126,7 @@ def fit_loss(steps: Sequence[float], losses: Sequence[float], *, first_step: flo
 
 
 def fit_accuracy(steps: Sequence[float], accuracies: Sequence[float]) -> LossFit:
-    """The curve of 1 - accuracy, an assumption to be judged by its residuals; for ``steps_to(1 - target)``.
+    """Fit the curve of 1 - accuracy, an assumption to be judged by its residuals; for ``steps_to(1 - target)``.
 
     Raises FitError for an accuracy outside [0, 1], or fewer than three steps.
     """
@@ -137,7 +137,7 @@ def fit_accuracy(steps: Sequence[float], accuracies: Sequence[float]) -> LossFit
 
 
 def steps_to_accuracy(fit: LossFit, target: float) -> StepsToTarget:
-    """Steps to an accuracy, from a curve of ``fit_accuracy``. Raises FitError for a target outside (0, 1)."""
+    """Compute steps to an accuracy from a curve of ``fit_accuracy``. Raises FitError for a target outside (0, 1)."""
     if not 0 < target < 1:
         raise FitError(f"accuracy curve: target accuracy must be between 0 and 1, got {target:g}")
     reach = fit.steps_to(1 - target)
@@ -150,7 +150,7 @@ def steps_to_accuracy(fit: LossFit, target: float) -> StepsToTarget:
 
 
 def draws(fit: LossFit) -> Array:
-    """Seeded draws of the parameters from their covariance, shape (draws, 3), none negative."""
+    """Draw seeded parameters from their covariance, shape (draws, 3), none negative."""
     if fit.covariance is None:
         return fit.values[None, :]
     rng = np.random.default_rng(0)
@@ -226,7 +226,10 @@ def _remark(value: float, half: float) -> str:
 
 
 def steps_at(values: Array, target: float) -> Array:
-    """Steps to ``target`` for every row of (b0, b1, b2); infinite where it is never reached, 0 where it already is."""
+    """Return steps to ``target`` for every row of (b0, b1, b2).
+
+    They are infinite where the target is never reached, 0 where it already is.
+    """
     with np.errstate(all="ignore"):
         above = 1 / (target - values[:, 2])
         steps = (above - values[:, 1]) / values[:, 0]

@@ -45,7 +45,10 @@ def scaling_table(
     revision: str,
     work: CostBasis,
 ) -> Table:
-    """One row per number of workers; speed-up is relative to the throughput per worker of the first row."""
+    """Tabulate the predictions, a row per number of workers.
+
+    Speed-up is relative to the throughput per worker of the first row.
+    """
     columns = (
         *_STEP_COLUMNS,
         *columns_of("number", "ms", one_to_all_ms="one to all", tree_ms="tree", butterfly_ms="butterfly"),
@@ -65,7 +68,7 @@ def scaling_table(
 def plus_table(
     predictions: Sequence[PlusPrediction], network: Network, platform: Platform, scaling: str, work: CostBasis
 ) -> Table:
-    """One row per number of workers, with the exchange and step of Paleo+."""
+    """Tabulate the predictions, a row per number of workers, with the exchange and step of Paleo+."""
     columns = (
         *_STEP_COLUMNS,
         *columns_of("number", "ms", exchange_ms="exchange", exposed_ms="exposed"),
@@ -88,7 +91,7 @@ def plus_table(
 def model_parallel_table(
     steps: Sequence[ModelParallelStep], network: Network, platform: Platform, work: CostBasis, variant: Variant = HEAD
 ) -> Table:
-    """One row per number of workers; speed-up is relative to the network on one of them."""
+    """Tabulate the steps, a row per number of workers; speed-up is relative to the network on one of them."""
     columns = (
         Column("workers", "workers", "count"),
         *columns_of("number", "ms", forward_ms="forward", forward_most_ms="branches in sequence"),
@@ -117,7 +120,7 @@ def model_parallel_table(
 
 
 def hybrid_table(parts: Sequence[HybridPart], network: Network, platform: Platform) -> Table:
-    """The data-parallel and the model-parallel part of a step, for each number of workers."""
+    """Tabulate the data-parallel and the model-parallel part of a step, for each number of workers."""
     columns = (
         Column("part", "layers"),
         *columns_of("count", workers="workers", batch="global batch"),
@@ -129,7 +132,7 @@ def hybrid_table(parts: Sequence[HybridPart], network: Network, platform: Platfo
 
 
 def calibration_table(calibration: PppCalibration) -> Table:
-    """Each measured step with the prediction at the common PPP."""
+    """Tabulate each measured step with the prediction at the common PPP."""
     columns = (
         Column("network", "network"),
         Column("batch", "batch", "count"),
@@ -155,7 +158,7 @@ def measured_table(
     *,
     variant: Variant = HEAD,
 ) -> Table:
-    """Measured steps against Paleo, uncalibrated and with the PPP calibrated on one worker.
+    """Tabulate measured steps against Paleo, uncalibrated and with the PPP calibrated on one worker.
 
     Run time and cost are of ``work``.
     """
@@ -192,7 +195,7 @@ def measured_table(
 
 
 def inference_table(rates: Sequence[InferenceRate], ppp: float) -> Table:
-    """The upper bound of a device and Paleo's forward pass."""
+    """Tabulate the upper bound of a device and Paleo's forward pass."""
     columns = (
         Column("network", "network"),
         Column("gflops", "work/image", "number", "GFLOP"),

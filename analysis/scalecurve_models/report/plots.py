@@ -49,13 +49,13 @@ _SERVERS = (
 
 @plot("paleo-throughput", section="paleo", order=10)
 def throughput(analysis: Analysis) -> Drawing | None:
-    """Samples/s of all workers."""
+    """Draw samples/s of all workers."""
     return _beside_paleo(analysis, "Throughput, predicted and measured", "Samples/s", lambda basis, rate, n: rate)
 
 
 @plot("paleo-run-time", section="paleo", order=20)
 def run_time(analysis: Analysis) -> Drawing | None:
-    """Of the training, an epoch or a million samples."""
+    """Draw the run time of the training, an epoch or a million samples."""
     return _beside_paleo(
         analysis, "Run time, predicted and measured", "Run time of {} (s)", lambda b, rate, n: b.seconds(rate)
     )
@@ -63,7 +63,7 @@ def run_time(analysis: Analysis) -> Drawing | None:
 
 @plot("paleo-cost", section="paleo", order=30)
 def cost(analysis: Analysis) -> Drawing | None:
-    """Of the same work, where there is a price."""
+    """Draw the cost of the training, an epoch or a million samples, where there is a price."""
     return _beside_paleo(
         analysis, "Cost, predicted and measured", "Cost of {} ({})", lambda b, rate, n: b.cost(rate, n)
     )
@@ -112,7 +112,7 @@ def _values(compared: SeriesComparison, model: str, quantity: Quantity) -> list[
 
 @plot("predicted", section="predicted", order=10)
 def predicted(analysis: Analysis) -> Drawing | None:
-    """Every model on every curve of more than one point."""
+    """Draw every model on every curve of more than one point."""
     curves = analysis.once(model_results).shown
     if not curves:
         return None
@@ -192,7 +192,7 @@ def _curve(comparison: SeriesComparison, name: str) -> ModelCurve | None:
 
 @plot("published", section="published", order=10)
 def published_curves(analysis: Analysis) -> Drawing | None:
-    """Weak efficiency over the worker count, measured and published."""
+    """Draw weak efficiency over the worker count, measured and published."""
     published = analysis.once(model_results).published
     own = [
         series
@@ -214,7 +214,7 @@ def published_curves(analysis: Analysis) -> Drawing | None:
 def draw_published(
     published: Sequence[PublishedCurve], measured: Mapping[str, list[tuple[int, float]]], caption: str
 ) -> Drawing:
-    """Weak efficiency over the worker count of published curves, and of ``measured`` ones by their labels."""
+    """Draw weak efficiency over the worker count of published curves, and of ``measured`` ones by their labels."""
     networks = len({curve.network for curve in published}) > 1
     named = list(measured)
     others = [f"{curve.title}{' (' + curve.network + ')' if networks else ''}" for curve in published]
@@ -243,7 +243,7 @@ def draw_published(
 
 @plot("time-with-servers", section="learning", order=30)
 def time_with_servers(analysis: Analysis) -> Drawing | None:
-    """Of the first program whose servers were varied and whose runs reached the target."""
+    """Draw the time to the target of the first program whose servers were varied and whose runs reached it."""
     programs = [program for program in analysis.once(model_results).served if len(program.servers) > 1]
     program = next((one for one in programs if any(point.to_target_s for point in one.points)), None)
     if program is None:

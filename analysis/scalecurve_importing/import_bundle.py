@@ -121,7 +121,7 @@ def _name(text: str) -> str:
 
 
 def refuse_unless_empty(bundle: Path) -> None:
-    """Raise SourceError when something is at the place of the bundle."""
+    """Raise SourceError unless nothing, or an empty folder, is at the place of the bundle."""
     if bundle.is_symlink() or (bundle.exists() and (not bundle.is_dir() or any(bundle.iterdir()))):
         raise SourceError(f"{bundle}: exists and is not an empty folder; choose another --into")
 

@@ -31,7 +31,10 @@ def recognized(path: Path, head: str) -> bool:
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
-    """Read the all-reduces of a file if it has any, else its trainings; raises SourceError where it has neither."""
+    """Read the all-reduces of a file, or its trainings if it has no others or `model` is stated.
+
+    Raises SourceError for a file with neither.
+    """
     nodes = list(_nodes(path))
     collectives = [reading for place, metrics in nodes for reading in _collectives(place, metrics, statements)]
     trainings = [r for place, metrics in nodes for r in _trainings(place, metrics, statements)]

@@ -9,7 +9,7 @@ MOST_BYTES = 256 << 20
 
 
 def read_text(path: Path) -> str:
-    """Read the text of a file; raises SourceError when it cannot be read, is too large, or is not UTF-8."""
+    """Read the text of a file, with � for bytes that are not UTF-8; raises SourceError as ``read_bytes`` does."""
     return read_bytes(path).decode("utf-8-sig", "replace")
 
 

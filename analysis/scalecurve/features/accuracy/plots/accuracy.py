@@ -81,7 +81,7 @@ def mean_error(p: PointTraining) -> tuple[list[int], list[float]]:
 
 @plot("accuracy", section="accuracy", order=20)
 def accuracy(analysis: Analysis) -> Drawing | None:
-    """Draw a thin line per repetition, with markers on the first of each point."""
+    """Draw a line per repetition, the first of each point thicker and with markers."""
     if not analysis.once(training_of).points:
         return None
     shown, omitted = drawn_points(analysis.once(training_of).points)

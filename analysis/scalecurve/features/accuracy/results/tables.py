@@ -115,7 +115,7 @@ def class_table(points: Sequence[PointTraining]) -> Table:
 
 
 def data_sets(points: Sequence[PointTraining]) -> list[tuple[str, DatasetFacts]]:
-    """List (labels of its points, facts) of each data set, its pictures left aside; the first repetition speaks."""
+    """List (label, facts) of each data set, by its first repetition, whatever the pictures and the test accuracy."""
     sets: dict[str, tuple[list[PointTraining], DatasetFacts]] = {}
     for p in points:
         facts = DATASET.of(p.records[0])

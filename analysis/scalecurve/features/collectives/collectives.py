@@ -127,7 +127,7 @@ def collectives(bundles: Sequence[Bundle]) -> CollectivesReport:
             *(order.index(each.line.collective), each.line.tool != OWN, each.line[2:]),
         )
     )
-    return CollectivesReport(tuple(_beside_reference(results)))
+    return CollectivesReport(tuple(_compare_with_reference(results)))
 
 
 def _result(label: str, point: Point, line: Line, rows: Sequence[tuple[Trial, CollectiveRow]]) -> CollectiveResult:
@@ -145,7 +145,7 @@ def _result(label: str, point: Point, line: Line, rows: Sequence[tuple[Trial, Co
     )
 
 
-def _beside_reference(results: Sequence[CollectiveResult]) -> Iterator[CollectiveResult]:
+def _compare_with_reference(results: Sequence[CollectiveResult]) -> Iterator[CollectiveResult]:
     other = {
         (each.bundle, each.point.name, each.line._replace(tool=OWN)): each.busbw.value
         for each in results

@@ -38,7 +38,7 @@ def bandwidth(analysis: Analysis) -> Drawing | None:
         "Median over repetitions; the band spans min to max. Bus bandwidth is bytes/time·2(n-1)/n, time is that of "
         "the slowest rank."
     )
-    return _drawing("All-reduce", [curve for p in report.points for curve in _by_place(p, report)], caption)
+    return _draw_curves("All-reduce", [curve for p in report.points for curve in _split_by_place(p, report)], caption)
 
 
 @plot("collectives", section="collectives", order=10)
@@ -49,10 +49,10 @@ def collectives(analysis: Analysis) -> Drawing | None:
         "bytes/time by the factor of the collective (2(n-1)/n of an all-reduce, (n-1)/n of all-gather, reduce-scatter "
         "and all-to-all, 1 of broadcast and send-recv), time is that of the slowest rank."
     )
-    return _drawing("Collectives", list(_by_collective(analysis.once(collectives_of).results)), caption)
+    return _draw_curves("Collectives", list(_group_by_collective(analysis.once(collectives_of).results)), caption)
 
 
-def _drawing(title: str, curves: Sequence[tuple[str, list[_Size]]], caption: str) -> Drawing | None:
+def _draw_curves(title: str, curves: Sequence[tuple[str, list[_Size]]], caption: str) -> Drawing | None:
     if not curves:
         return None
     shown, omitted = first(curves, MOST_CURVES, "curves")
@@ -77,7 +77,7 @@ def _drawing(title: str, curves: Sequence[tuple[str, list[_Size]]], caption: str
     return sheet.drawing(title, caption + omitted)
 
 
-def _by_place(p: PointBandwidth, report: AllReduceReport) -> Iterator[tuple[str, list[_Size]]]:
+def _split_by_place(p: PointBandwidth, report: AllReduceReport) -> Iterator[tuple[str, list[_Size]]]:
     several = len({point.bundle for point in report.points}) > 1
     series = len({point.point.series for point in report.points}) > 1
     both = len({s.in_place for point in report.points for s in point.sizes}) > 1
@@ -91,15 +91,15 @@ def _by_place(p: PointBandwidth, report: AllReduceReport) -> Iterator[tuple[str,
             ]
             parts.append(f"({p.point.layout})" if p.point.nodes > 1 else "")
             parts.append(("in place" if in_place else "out of place") if both else "")
-            yield " ".join(part for part in parts if part), [_with_spreads(size) for size in sizes]
+            yield " ".join(part for part in parts if part), [_size_with_spreads(size) for size in sizes]
 
 
-def _with_spreads(size: SizeResult) -> _Size:
+def _size_with_spreads(size: SizeResult) -> _Size:
     busbw, time = (_Value(spread.median, spread.least, spread.most) for spread in (size.busbw, size.time_us))
     return _Size(size.bytes, busbw, time)
 
 
-def _by_collective(results: Sequence[CollectiveResult]) -> Iterator[tuple[str, list[_Size]]]:
+def _group_by_collective(results: Sequence[CollectiveResult]) -> Iterator[tuple[str, list[_Size]]]:
     """Sizes of a collective in the place where we time it; messages of a whole step are none of them."""
     groups: dict[tuple[str, ...], list[_Size]] = {}
     for each in results:
@@ -107,7 +107,7 @@ def _by_collective(results: Sequence[CollectiveResult]) -> Iterator[tuple[str, l
         if line.messages == 1 and line.bytes > 0 and line.in_place is line.collective.in_place:
             place = count(each.point.workers, "worker") + (f" ({each.point.layout})" if each.point.nodes > 1 else "")
             tool = "" if line.tool == OWN else line.tool
-            size = _Size(line.bytes, _with_ends(each.busbw), _with_ends(each.time_us))
+            size = _Size(line.bytes, _value_with_ends(each.busbw), _value_with_ends(each.time_us))
             groups.setdefault((each.bundle, each.point.series, line.collective.value, place, tool), []).append(size)
     varied = [len({key[part] for key in groups}) > 1 for part in range(5)]
     for key, sizes in groups.items():
@@ -115,6 +115,6 @@ def _by_collective(results: Sequence[CollectiveResult]) -> Iterator[tuple[str, l
         yield " ".join(words) or key[2], sizes
 
 
-def _with_ends(value: Estimate) -> _Value:
+def _value_with_ends(value: Estimate) -> _Value:
     low, high = (value.value if end is None else end for end in (value.low, value.high))
     return _Value(value.value, low, high)

@@ -27,7 +27,7 @@ _HISTOGRAMS = (
 @plot("quantization", section="quantization", order=10)
 def quantization(analysis: Analysis) -> Drawing | None:
     """Draw a row of two panels for each point."""
-    quantized = _quantized(analysis)
+    quantized = _select_quantized_points(analysis)
     if not quantized:
         return None
     shown, omitted = first(quantized, MOST_POINTS, "points")
@@ -42,7 +42,7 @@ def quantization(analysis: Analysis) -> Drawing | None:
     return sheet.drawing("Accuracy and error over bits", _CAPTION + omitted)
 
 
-def _quantized(analysis: Analysis) -> list[PointTraining]:
+def _select_quantized_points(analysis: Analysis) -> list[PointTraining]:
     return [p for p in analysis.once(training_of).points if rows_of(p)]
 
 
@@ -96,7 +96,7 @@ def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]
 @plot("quantization-histograms", section="quantization", order=20)
 def histograms(analysis: Analysis) -> Drawing | None:
     """Draw histograms of weights, biases and activations of a few layers of the first point."""
-    quantized = _quantized(analysis)
+    quantized = _select_quantized_points(analysis)
     by_place = {(str(h.kind), h.layer): h for h in facts_of(quantized[0])[0].histograms} if quantized else {}
     layers = list(dict.fromkeys(layer for _, layer in by_place))
     if not layers:

@@ -58,7 +58,7 @@ class Search:
             experiment = of_rung(self.candidates.experiment, rung, entering, others)
             if not self.run(experiment, self.rung_folder(rung)):
                 return None
-            left = self._after(rung, left, entering)
+            left = self._finish_rung(rung, left, entering)
         return left
 
     def final(self, finalists: Sequence[Point]) -> ScalingExperiment:
@@ -105,7 +105,7 @@ class Search:
             building.write((made.model_dump_json(by_alias=True, indent=1) + "\n").encode())
         return made
 
-    def _after(self, rung: Rung, before: Sequence[Point], entering: Sequence[Point]) -> list[Point]:
+    def _finish_rung(self, rung: Rung, before: Sequence[Point], entering: Sequence[Point]) -> list[Point]:
         bundle = open_bundle(self.rung_folder(rung))
         self.short.append(bundle)
         measured = {key_of(each.point): each for each in _points(bundle)}
@@ -122,7 +122,7 @@ class Search:
                 )
             passing |= {key_of(point) for point in stay}
             best = throughput(samples[key_of(stay[0])]).value
-            dropped += [_dropped(p, measured.get(key_of(p)), best) for p in members if key_of(p) not in passing]
+            dropped += [_describe_drop(p, measured.get(key_of(p)), best) for p in members if key_of(p) not in passing]
         self.done.append(
             SearchRung(
                 number=rung.number,
@@ -146,7 +146,7 @@ def worker_hours(bundle: Bundle) -> float:
     return total
 
 
-def _dropped(point: Point, measured: MeasuredPoint | None, best: float) -> DroppedPoint:
+def _describe_drop(point: Point, measured: MeasuredPoint | None, best: float) -> DroppedPoint:
     share = throughput(measured.samples).value / best if measured is not None and measured.timed else None
     trial = next(iter(measured.trials), None) if measured is not None else None
     why = trial.record.message if share is None and trial is not None and trial.record is not None else ""

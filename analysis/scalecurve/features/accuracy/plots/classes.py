@@ -29,17 +29,17 @@ def class_histogram(analysis: Analysis) -> Drawing | None:
     if len(shown) > 1:
         sheet.name_panels([label for label, _ in shown])
     caption = _CAPTION + _SORTED * any(len(facts.class_counts) > MOST_BARS for _, facts in shown)
-    caption += _CHANGED * any(_changed(facts) for _, facts in shown)
+    caption += _CHANGED * any(_has_changed_labels(facts) for _, facts in shown)
     return sheet.drawing("Training items per class", caption + omitted)
 
 
-def _changed(facts: DatasetFacts) -> bool:
+def _has_changed_labels(facts: DatasetFacts) -> bool:
     return facts.labels is not None and facts.labels.stored_counts != facts.class_counts
 
 
 def _bars(sheet: Sheet, panel: Axes, facts: DatasetFacts) -> None:
     counts = facts.class_counts
-    stored = facts.labels.stored_counts if facts.labels is not None and _changed(facts) else []
+    stored = facts.labels.stored_counts if facts.labels is not None and _has_changed_labels(facts) else []
     several = len(counts) > MOST_BARS
     order = sorted(range(len(counts)), key=lambda index: -counts[index]) if several else list(range(len(counts)))
     heights = [counts[index] for index in order]

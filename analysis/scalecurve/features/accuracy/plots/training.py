@@ -46,7 +46,7 @@ class Quantity:
         return self.value(p) is not None or self.stands_for(p) is not None
 
 
-def _converged(p: PointTraining) -> Estimate | None:
+def _epochs_to_convergence(p: PointTraining) -> Estimate | None:
     epochs = epochs_to_settle(p)
     return mean(epochs, p.level, least=0) if epochs else None
 
@@ -56,18 +56,18 @@ def _turnaround(p: PointTraining) -> Estimate | None:
     return mean(seconds, p.level, least=0) if seconds else None
 
 
-def _reached(p: PointTraining) -> int:
+def _count_runs_at_target(p: PointTraining) -> int:
     return len(p.reached)
 
 
 ACCURACY = Quantity("Validation accuracy", lambda p: p.final)
 TO_TARGET = (
-    Quantity("Epochs to target", lambda p: p.epochs_to_target, _reached, lambda p: p.last_epoch),
-    Quantity("Time to target (s)", lambda p: p.seconds_to_target, _reached, lambda p: p.last_epoch_at_s),
+    Quantity("Epochs to target", lambda p: p.epochs_to_target, _count_runs_at_target, lambda p: p.last_epoch),
+    Quantity("Time to target (s)", lambda p: p.seconds_to_target, _count_runs_at_target, lambda p: p.last_epoch_at_s),
 )
 _OVER_WORKERS = (
     ACCURACY,
-    Quantity("Epochs to convergence", _converged, lambda p: len(epochs_to_settle(p))),
+    Quantity("Epochs to convergence", _epochs_to_convergence, lambda p: len(epochs_to_settle(p))),
     Quantity("Epoch time (s)", lambda p: p.epoch_s),
     Quantity("Turnaround (s)", _turnaround),
     *TO_TARGET,
@@ -82,7 +82,7 @@ def fit(analysis: Analysis) -> Drawing | None:
         return None
     shown, omitted = first(points, MOST_POINTS, "points")
     sheet = Sheet(len(shown), ["training data", "validation data"])
-    curves = [(p, _by_epoch(p, _fitted), _by_epoch(p, lambda e: e.accuracy)) for p in shown]
+    curves = [(p, _average_by_epoch(p, _training_accuracy), _average_by_epoch(p, lambda e: e.accuracy)) for p in shown]
     heights = [value for _, *both in curves for curve in both for value in curve.values()]
     for index, (panel, (p, trained, held)) in enumerate(zip(sheet.panels, curves, strict=True)):
         color = style(index).color
@@ -106,11 +106,11 @@ def fit(analysis: Analysis) -> Drawing | None:
     return sheet.drawing("Training and validation accuracy", _FIT + omitted)
 
 
-def _fitted(evaluation: Evaluation) -> float:
+def _training_accuracy(evaluation: Evaluation) -> float:
     return evaluation.train_accuracy or 0.0
 
 
-def _by_epoch(p: PointTraining, value: Callable[[Evaluation], float]) -> dict[int, float]:
+def _average_by_epoch(p: PointTraining, value: Callable[[Evaluation], float]) -> dict[int, float]:
     """Means over the repetitions, as far as all of them went."""
     by_epoch: dict[int, list[float]] = {}
     for run in p.runs:

@@ -79,7 +79,7 @@ class _Group:
         for panel, quantity in zip(panels, self.quantities, strict=False):
             places = _value_axis(panel, self.results)
             lines = {n: [(places[spelled_axis(r.value)], r.training) for r in rs] for n, rs in self.lines.items()}
-            artists = draw_lines(sheet, panel, quantity, lines, self._spelled)
+            artists = draw_lines(sheet, panel, quantity, lines, self._spell_value)
             panel.set_xlabel(self.axis)
             if panel is panels[0]:
                 at = f"at {', '.join(self.common)}" if self.common else ""
@@ -90,7 +90,7 @@ class _Group:
         if self.marks:
             sheet.legend_under(panels[1], list(self.marks.values()))
 
-    def _spelled(self, p: PointTraining) -> str:
+    def _spell_value(self, p: PointTraining) -> str:
         return f"{self.axis} {spelled_axis(p.point.axes[self.axis])}"
 
 

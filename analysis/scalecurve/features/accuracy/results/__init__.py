@@ -35,22 +35,22 @@ class Training(SeveralTables):
 
     def of_accuracy(self) -> tuple[Table, ...]:
         """Tabulate the points, a row each, and the best approach if there are several."""
-        return _shown(accuracy_table(self.points), approach_table(self.points))
+        return _drop_empty_tables(accuracy_table(self.points), approach_table(self.points))
 
     def of_axes(self) -> tuple[Table, ...]:
-        return _shown(axis_table(along_axes(self.points)))
+        return _drop_empty_tables(axis_table(along_axes(self.points)))
 
     def of_workers(self) -> tuple[Table, ...]:
-        return _shown(*worker_tables(self.points))
+        return _drop_empty_tables(*worker_tables(self.points))
 
     def of_data(self) -> tuple[Table, ...]:
-        return _shown(data_table(self.points), label_table(self.points), class_table(self.points))
+        return _drop_empty_tables(data_table(self.points), label_table(self.points), class_table(self.points))
 
     def of_noise(self) -> tuple[Table, ...]:
-        return _shown(noise_table(self.points))
+        return _drop_empty_tables(noise_table(self.points))
 
     def of_quantization(self) -> tuple[Table, ...]:
-        return _shown(*quantization_tables(self.points))
+        return _drop_empty_tables(*quantization_tables(self.points))
 
 
 def training(bundles: Sequence[Bundle], level: float = 0.95) -> Training:
@@ -71,5 +71,5 @@ def of_series(measured: Iterable[MeasuredSeries], level: float = 0.95) -> Traini
     return Training(labelled(measured, level))
 
 
-def _shown(*tables: Table) -> tuple[Table, ...]:
+def _drop_empty_tables(*tables: Table) -> tuple[Table, ...]:
     return tuple(table for table in tables if table.rows)

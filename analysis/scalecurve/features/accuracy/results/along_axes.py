@@ -34,7 +34,7 @@ def along_axes(points: Sequence[PointTraining]) -> tuple[ValueTraining, ...]:
     for bundle in dict.fromkeys(p.bundle for p in points):
         of_bundle = [p for p in points if p.bundle == bundle]
         for axis in dict.fromkeys(name for p in of_bundle for name in p.point.axes):
-            results += _along(axis, of_bundle)
+            results += _compare_along_axis(axis, of_bundle)
     return tuple(results)
 
 
@@ -77,7 +77,7 @@ def _seconds(result: ValueTraining) -> Estimate | None:
     return result.training.seconds_to_target
 
 
-def _along(axis: str, points: Sequence[PointTraining]) -> Iterator[ValueTraining]:
+def _compare_along_axis(axis: str, points: Sequence[PointTraining]) -> Iterator[ValueTraining]:
     shared = [{MODE: p.point.mode.value, **p.point.axes} for p in points]
     constant = {
         name for name, value in shared[0].items() if all(name in o and same_value(o[name], value) for o in shared)

@@ -53,7 +53,7 @@ def critical_batches(points: Sequence[PointTraining]) -> tuple[SeriesCriticalBat
     for p in points:
         if any(NOISE_SCALE.of(record) for record in p.records):
             by_series.setdefault(p.series, []).append(p)
-    return tuple(_of_series(series, tuple(group)) for series, group in by_series.items())
+    return tuple(_series_critical_batch(series, tuple(group)) for series, group in by_series.items())
 
 
 def noise_scale_of_run(rows: Sequence[NoiseScaleRow]) -> tuple[float, float, float] | None:
@@ -68,7 +68,7 @@ def noise_scale_of_run(rows: Sequence[NoiseScaleRow]) -> tuple[float, float, flo
     )
 
 
-def _of_series(series: str, points: tuple[PointTraining, ...]) -> SeriesCriticalBatch:
+def _series_critical_batch(series: str, points: tuple[PointTraining, ...]) -> SeriesCriticalBatch:
     measured = [rows for p in points for record in p.records if (rows := NOISE_SCALE.of(record))]
     scales = [scale for scale in map(noise_scale_of_run, measured) if scale is not None]
     runs, level = len(measured), points[0].level
@@ -101,14 +101,14 @@ def critical_batch_table(batches: Sequence[SeriesCriticalBatch]) -> Table:
         for p in critical.points:
             scale, batch = critical.scale, p.point.global_batch
             if scale is not None and batch is not None:
-                worth = (1 + scale / batch, 1 + batch / scale, _below(batch, critical))
+                worth = (1 + scale / batch, 1 + batch / scale, _say_whether_below(batch, critical))
                 ends = interval_ends(critical.low, critical.high)
                 rows.append((critical.series, p.point.workers, batch, scale, *ends, *worth))
     notes = tuple(critical.sentence for critical in batches)
     return Table("batch-worth", "Value of a larger batch", columns, tuple(rows), notes)
 
 
-def _below(batch: float, estimate: SeriesCriticalBatch) -> str | None:
+def _say_whether_below(batch: float, estimate: SeriesCriticalBatch) -> str | None:
     if estimate.low is None or estimate.high is None:
         return None
     return "yes" if batch <= estimate.low else "no" if batch >= estimate.high else "undecided"

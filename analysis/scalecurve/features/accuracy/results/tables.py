@@ -45,7 +45,7 @@ def accuracy_table(points: Sequence[PointTraining]) -> Table:
             (Column("test_accuracy", "Test accuracy", "percent", interval=True), lambda p: p.tested),
             (Column("training_accuracy", "Training accuracy", "percent", interval=True), lambda p: p.fitted),
             (Column("target", "Target", "percent"), lambda p: p.target),
-            (Column("reached", "Runs that reached it"), _reached),
+            (Column("reached", "Runs that reached it"), _runs_at_target),
             (Column("epochs_to_target", "Epochs to target", "number", interval=True), lambda p: p.epochs_to_target),
             (Column("to_target_s", "Time to target", "number", "s", interval=True), lambda p: p.seconds_to_target),
             (Column("epoch_s", "Epoch time", "number", "s", interval=True), lambda p: p.epoch_s),
@@ -184,7 +184,7 @@ def known_scale(p: PointTraining, rows: Sequence[NoiseScaleRow]) -> Estimate | N
     return mean(scales, p.level, least=0) if scales and len(scales) == len(rows) else None
 
 
-def _reached(p: PointTraining) -> str | None:
+def _runs_at_target(p: PointTraining) -> str | None:
     if p.target is None:
         return None
     return f"{len(p.reached)}/{len(p.runs)}" if p.reached else "not reached"

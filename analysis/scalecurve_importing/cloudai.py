@@ -53,7 +53,7 @@ def _training(path: Path, statements: Statements) -> Reading:
     facts = agreed(statements.facts, written, place)
     if config.get("model_name"):
         facts.setdefault("model", str(config["model_name"]))
-    reading = _with_batch(facts, place)
+    reading = _read_with_batch(facts, place)
     skipped = config.get("exclude_start_steps", WARMUP)
     if not isinstance(skipped, int) or skipped < 0:
         raise SourceError(f"{place}: exclude_start_steps: got {str(skipped)[:40]!r}, expected a whole number from 0")
@@ -69,12 +69,12 @@ def _megatron(path: Path, statements: Statements) -> Reading:
     if "iteration_time_ms" not in rows:
         raise SourceError(f"{path}: has no iteration_time_ms")
     place = f"{path.parent.name}/{path.name}"
-    reading = _with_batch(dict(statements.facts), place)
+    reading = _read_with_batch(dict(statements.facts), place)
     seconds = _real(rows["iteration_time_ms"], "avg", path) / 1e3
     return replace(reading, stretches=(Stretch(reading.global_batch or 0, seconds, 1),))
 
 
-def _with_batch(facts: dict[str, str], place: str) -> Reading:
+def _read_with_batch(facts: dict[str, str], place: str) -> Reading:
     reading = stated(facts, place, lambda field: f"{place}, {field}", {})
     if reading.global_batch is None:
         raise SourceError(f"{place}: states no batch; add --set global_batch=N or --set batch_per_worker=N")

@@ -177,7 +177,7 @@ def iteration_notes(results: Sequence[tuple[int, Mapping[str, Any]]]) -> list[st
 
     Empty where no iteration was timed by itself.
     """
-    skipped = max((_skipped(statistics) for _, statistics in results), default=0)
+    skipped = max((_count_skipped_iterations(statistics) for _, statistics in results), default=0)
     notes = [f"its quantiles are without the first {skipped} iterations (skipped_iterations)"] if skipped else []
     series = [(size, _times(statistics)) for size, statistics in results if size]
     long = [(size, times) for size, times in series if len(times) >= _LEAST_ITERATIONS]
@@ -208,10 +208,10 @@ def _times(statistics: Mapping[str, Any]) -> NDArray[np.float64]:
     """Return the times of the timed iterations, in order."""
     listed = statistics.get("times_us")
     values = [float(value) for value in listed if isinstance(value, int | float)] if isinstance(listed, list) else []
-    kept = [value for value in values[_skipped(statistics) :] if math.isfinite(value) and value > 0]
+    kept = [value for value in values[_count_skipped_iterations(statistics) :] if math.isfinite(value) and value > 0]
     return np.asarray(kept, dtype=np.float64)
 
 
-def _skipped(statistics: Mapping[str, Any]) -> int:
+def _count_skipped_iterations(statistics: Mapping[str, Any]) -> int:
     value = statistics.get("skipped_iterations")
     return value if isinstance(value, int) and value > 0 else 0

@@ -197,10 +197,10 @@ def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
     chosen = {column: name for name, column in statements.columns.items()}
     if header not in chosen and re.search(r"__(MIN|MAX)$", header):
         return None  # of W&B's charts, beside the column itself
-    plain = _normalized(chosen.get(header, header.rpartition(" - ")[2]))
+    plain = _normalize(chosen.get(header, header.rpartition(" - ")[2]))
     unit = statements.units.get(header) or statements.units.get(plain)
     if unit is not None:
-        plain = _with_unit(plain, unit)
+        plain = _add_unit(plain, unit)
     elif re.fullmatch(_FLOPS, plain):
         raise ColumnError(
             file, f"{header!r} of one worker or of all", f"--unit {shlex.quote(header)}=TFLOP/s/worker",
@@ -211,13 +211,13 @@ def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
         return Meaning(field_name, header)
     for pattern, name, work in _PATTERNS:
         if match := re.fullmatch(pattern, plain):
-            return _measured(name, header, match[1] or "", work)
+            return _quantity_meaning(name, header, match[1] or "", work)
     if plain in _BARE:
         raise ColumnError(
             file, f"{header!r} without a unit: {_BARE[plain][1]}", f"--unit {plain}=UNIT",
             f"column {header!r} states no unit; add --unit {plain}=UNIT, which is {_BARE[plain][1]}",
         )  # fmt: skip
-    if plain in IGNORED or _normalized(header.rpartition("/")[2]) in IGNORED:
+    if plain in IGNORED or _normalize(header.rpartition("/")[2]) in IGNORED:
         return None
     if plain in ("batch", "batch_size"):
         share, total = (
@@ -276,7 +276,7 @@ def copies(meant: Meaning, reading: Reading, place: str) -> int:
     return reading.workers if meant.per else 1
 
 
-def _measured(name: str, header: str, detail: str, work: str) -> Meaning:
+def _quantity_meaning(name: str, header: str, detail: str, work: str) -> Meaning:
     if name == "throughput":
         return Meaning(name, header, per=_EACH.get(detail, "node") if detail else "", unit=work)
     if name == "price":
@@ -286,13 +286,13 @@ def _measured(name: str, header: str, detail: str, work: str) -> Meaning:
     return Meaning(name, header, scale=SECONDS[detail])
 
 
-def _with_unit(plain: str, unit: str) -> str:
+def _add_unit(plain: str, unit: str) -> str:
     """The name of a column with the unit that was stated for it, as ``step_time_ms``.
 
     Raises SourceError for a unit that the field does not have.
     """
     known, allowed = _BARE.get(plain, (plain, ""))
-    suffix = _normalized(unit)
+    suffix = _normalize(unit)
     if re.fullmatch(_FLOPS, plain) and re.match(_FLOPS, suffix):
         return suffix
     named = suffix if known in ("throughput", "price") else f"{known}_{suffix}"
@@ -303,5 +303,5 @@ def _with_unit(plain: str, unit: str) -> str:
     return named
 
 
-def _normalized(header: str) -> str:
+def _normalize(header: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", header.strip().lower()).strip("_")

@@ -73,10 +73,10 @@ def compose(name: str, readings: Sequence[Reading]) -> Composed:
     if len(collective) > 1:
         raise SourceError("the sources have collectives and trainings; import them into a bundle each")
     if collective == {True}:
-        readings = _of_one_benchmark(readings)
+        readings = _require_one_benchmark(readings)
         if any(reading.collectives for reading in readings):
             readings = of_several_kinds(readings)
-    placed, constants = _placed(readings)
+    placed, constants = _place_readings(readings)
     counts: dict[tuple[str, int, int, str], int] = {}
     numbered, places = [], dict[object, str]()
     for each in placed:
@@ -99,7 +99,7 @@ def compose(name: str, readings: Sequence[Reading]) -> Composed:
     return Composed(experiment, records, tuple(notes))
 
 
-def _placed(readings: Sequence[Reading]) -> tuple[list[_Placed], dict[str, Value]]:
+def _place_readings(readings: Sequence[Reading]) -> tuple[list[_Placed], dict[str, Value]]:
     """Every reading with its mode and axes; and the factors that are the same in all of them."""
     factors: list[dict[str, Value]] = [{**r.factors, **({"model": r.model} if r.model else {})} for r in readings]
     _tell_accumulations_apart(readings, factors)
@@ -113,13 +113,13 @@ def _placed(readings: Sequence[Reading]) -> tuple[list[_Placed], dict[str, Value
     modes = {i: mode for group in groups.values() for i, mode in _modes([readings[i] for i in group], group)}
     batches: dict[Mode, set[int | None]] = {}
     for index, reading in enumerate(readings):
-        batches.setdefault(modes[index], set()).add(_held(reading, modes[index]))
+        batches.setdefault(modes[index], set()).add(_batch_of_mode(reading, modes[index]))
     placed = []
     for index, (reading, each) in enumerate(zip(readings, factors, strict=True)):
         axes = {_axis(name): each.get(name, _NOT_STATED) for name in varied}
         mode = modes[index]
         if len(batches[mode]) > 1:
-            if (batch := _held(reading, mode)) is None:
+            if (batch := _batch_of_mode(reading, mode)) is None:
                 raise SourceError(f"{reading.place}: states no batch, and other runs do")
             axes[f"batch.{_HELD[mode]}"] = batch
         placed.append(_Placed(reading, mode, reading.nodes or 1, axes))
@@ -143,7 +143,7 @@ def _tell_accumulations_apart(readings: Sequence[Reading], factors: Sequence[dic
 _HELD = {Mode.strong: "global", Mode.weak: "perWorker"}
 
 
-def _held(reading: Reading, mode: Mode) -> int | None:
+def _batch_of_mode(reading: Reading, mode: Mode) -> int | None:
     """The batch that a mode keeps along the worker counts."""
     return reading.global_batch if mode is Mode.strong else reading.batch_per_worker
 
@@ -178,7 +178,7 @@ def _training(readings: Sequence[Reading], constants: Mapping[str, Value]) -> di
     return {"program": "imported", **model, **({"parameters": rest} if rest else {})}
 
 
-def _of_one_benchmark(readings: Sequence[Reading]) -> Sequence[Reading]:
+def _require_one_benchmark(readings: Sequence[Reading]) -> Sequence[Reading]:
     """All-reduces whose data type may be an axis; raises SourceError for what one curve cannot hold."""
     typed = all("sizes.dtype" in reading.factors for reading in readings)
     for name in dict.fromkeys(name for reading in readings for name in reading.benchmark):
@@ -214,7 +214,7 @@ def _experiment(name: str, placed: Sequence[_Placed], workload: dict[str, Any], 
         )
     batch = {}
     for mode in dict.fromkeys(each.mode for each in placed):
-        held = {_held(each.reading, mode) for each in placed if each.mode is mode}
+        held = {_batch_of_mode(each.reading, mode) for each in placed if each.mode is mode}
         if len(held) == 1 and (value := held.pop()) is not None:
             batch[_HELD[mode]] = value
     matrix: dict[str, list[Value]] = {}

@@ -49,7 +49,7 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     steps = [line for line in lines if line.step and len(line.step) == deepest]
     statements = replace(statements, units={**_units(trees), **statements.units})
     metric = _metric(path, steps, statements)
-    meant = meaning(_header(metric), path.name, _named(statements, metric))
+    meant = meaning(_header(metric), path.name, _rename_metric(statements, metric))
     if meant is None:
         raise SourceError(f"{path}: {metric!r} is ignored, and no other metric of its steps is known")
     timed = [line for line in steps if _is_positive(line.data.get(metric))]
@@ -128,7 +128,7 @@ def _header(metric: str) -> str:
     return re.sub(r"(^|_)ips$", r"\1items_per_sec", metric.rpartition(".")[2])
 
 
-def _named(statements: Statements, metric: str) -> Statements:
+def _rename_metric(statements: Statements, metric: str) -> Statements:
     columns = {field: _header(metric) if name == metric else name for field, name in statements.columns.items()}
     return replace(statements, columns=columns)
 

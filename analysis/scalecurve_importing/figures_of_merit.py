@@ -73,9 +73,9 @@ def _readable(path: Path, cases: Sequence[Case], statements: Statements) -> set[
         if name in statements.ignored or (chosen and name not in chosen):
             continue
         if (quantity := _quantity(path, name, statements)) is not None:
-            fields.setdefault(quantity, {})[name] = _spelled(name, unit)
+            fields.setdefault(quantity, {})[name] = _spell_with_unit(name, unit)
     if not fields:
-        said = few([_spelled(*each) for each in spelled], 8)
+        said = few([_spell_with_unit(*each) for each in spelled], 8)
         raise SourceError(
             f"{path.name}: none of its figures of merit is a throughput or a time ({said}); name one and its unit: "
             "--column throughput=FIGURE --unit throughput=samples/s"
@@ -89,7 +89,7 @@ def _readable(path: Path, cases: Sequence[Case], statements: Statements) -> set[
     return {name for names in fields.values() for name in names}
 
 
-def _spelled(name: str, unit: str) -> str:
+def _spell_with_unit(name: str, unit: str) -> str:
     return f"{name!r} ({unit or 'no unit'})"
 
 

@@ -22,10 +22,10 @@ def histories(file: str, rows: Iterable[Row]) -> list[Reading]:
     groups: dict[str, list[Row]] = {}
     for cells, reading in rows:
         groups.setdefault(repr(replace(reading, place="", stretches=())), []).append((cells, reading))
-    return [reading for group in groups.values() for reading in _of_run(file, group, len(groups) > 1)]
+    return [reading for group in groups.values() for reading in _run_readings(file, group, len(groups) > 1)]
 
 
-def _of_run(file: str, rows: Sequence[Row], several: bool) -> list[Reading]:
+def _run_readings(file: str, rows: Sequence[Row], several: bool) -> list[Reading]:
     times = [tuple(cells.get(name) for name in ORDERS) for cells, _ in rows]
     first = rows[0][1]
     if len(set(times)) == 1:

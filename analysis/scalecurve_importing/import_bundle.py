@@ -70,7 +70,7 @@ def import_bundle(
         named_format = file_format or ("pattern" if stated.pattern or stated.patterns else None)
         formats[str(path)], importer = importer_of(path, named_format)
         try:
-            with _in_range(str(path)):
+            with _refuse_out_of_range(str(path)):
                 own = importer.read(path, stated)
             readings += own
             counts.append((path, {reading.workers for reading in own}))
@@ -83,7 +83,7 @@ def import_bundle(
             [option for error in unread for option in error.missing],
         )
     _refuse_ranks(counts)
-    with _in_range(few([path.name for path in paths], 3)):
+    with _refuse_out_of_range(few([path.name for path in paths], 3)):
         composed = compose(_name(name or bundle.resolve().name), readings)
     composed = replace(composed, formats=formats, units=tuple(dict.fromkeys(units)))
     if not dry_run:
@@ -92,7 +92,7 @@ def import_bundle(
 
 
 @contextmanager
-def _in_range(place: str) -> Iterator[None]:
+def _refuse_out_of_range(place: str) -> Iterator[None]:
     """Numbers of others that no record can hold, and what is nested without end, are a SourceError of this place."""
     try:
         yield
@@ -179,7 +179,7 @@ def format_of(path: Path) -> str:
     if not path.exists():
         raise SourceError(f"{path}: no such file or folder")
     head = "" if path.is_dir() else read_text(path)[:_HEAD]
-    for name, importer in _tried():
+    for name, importer in _importers_to_try():
         if importer.recognized(path, head):
             return name
     if what := named(head):
@@ -207,7 +207,7 @@ def importer_of(path: Path, name: str | None = None) -> tuple[str, Importer]:
         raise SourceError(str(error)) from None
 
 
-def _tried() -> Iterator[tuple[str, Importer]]:
+def _importers_to_try() -> Iterator[tuple[str, Importer]]:
     own = IMPORTERS.built_in
     for name in sorted(IMPORTERS.names(), key=lambda name: name in own):
         try:

@@ -28,17 +28,17 @@ def recognized(path: Path, head: str) -> bool:
 
 def read(path: Path, statements: Statements) -> list[Reading]:
     """Read the one table of a text that has results; raises SourceError where several have."""
-    return readings_of_rows(path, iter(_chosen(path, statements)), statements)
+    return readings_of_rows(path, iter(_choose_rows(path, statements)), statements)
 
 
 def units_of(path: Path, statements: Statements) -> list[str]:
     """List how the columns with a unit are read."""
-    table = prepared(_chosen(path, statements), statements)
+    table = prepared(_choose_rows(path, statements), statements)
     meant = meanings(dict.fromkeys(header for _, row in table.rows for header in row), path.name, table.statements)
     return [f"{each.header}: {each.spelled}" for each in meant.values() if each and each.spelled]
 
 
-def _chosen(path: Path, statements: Statements) -> _Rows:
+def _choose_rows(path: Path, statements: Statements) -> _Rows:
     tables = [rows for rows in _tables(path.name, read_text(path)) if rows]
     if len(tables) == 1:
         return tables[0]
@@ -73,7 +73,7 @@ def _tables(name: str, text: str) -> Iterator[_Rows]:
             cells = _split(lines[at])
             rows.append((f"{name}, row {at + 1}", dict(zip(header, cells, strict=False))))
             at += 1
-        yield _without_separators(rows)
+        yield _remove_separators(rows)
 
 
 def _split(line: str) -> list[str]:
@@ -81,7 +81,7 @@ def _split(line: str) -> list[str]:
     return [_LINK.sub(r"\1", _MARKS.sub("", cell)).replace(_ESCAPED, "|").strip() for cell in plain.split("|")]
 
 
-def _without_separators(rows: Sequence[tuple[str, Mapping[str, str]]]) -> _Rows:
+def _remove_separators(rows: Sequence[tuple[str, Mapping[str, str]]]) -> _Rows:
     """The rows without commas in thousands, where a number of the table has a point as its decimal mark."""
     texts = [text for _, row in rows for text in row.values()]
     if not any(re.fullmatch(r"\d+\.\d+\s*[%x×]?", text) or text.count(",") > 1 for text in texts):

@@ -56,7 +56,7 @@ def read_osu(path: Path, statements: Statements) -> list[Reading]:
     """Read every test in an output of OSU; raises SourceError for other tests, or where no row has a time."""
     readings = []
     for title, lines in _parts(path, _OSU):
-        reading = _stated(path, statements, "nccl" if "NCCL" in title[1] else "mpi")
+        reading = _start_reading(path, statements, "nccl" if "NCCL" in title[1] else "mpi")
         kind = _kind(title[2], path)
         header = next((line for line in lines if re.match(r"#\s+Size\s", line)), "")
         names = [name.strip().lower() for name in re.split(r"\s{2,}", header.lstrip("# ").strip())]
@@ -70,7 +70,7 @@ def read_osu(path: Path, statements: Statements) -> list[Reading]:
             rows.append(_row(path, cells[0], time, reading.workers, kind, least, row.get("iterations")))
         failed = any(re.search(r"\bFail\b", line) for line in lines)
         wrong = "OSU's validation failed" if failed else ""
-        readings.append(_finished(path, replace(reading, wrong=wrong), rows, kind, "osu"))
+        readings.append(_finish_reading(path, replace(reading, wrong=wrong), rows, kind, "osu"))
     return readings
 
 
@@ -78,7 +78,7 @@ def read_ucc(path: Path, statements: Statements) -> list[Reading]:
     """Read every test in an output of UCC; raises SourceError where its bandwidths are of another kind."""
     readings = []
     for title, lines in _parts(path, _UCC):
-        reading = _stated(path, statements, None)
+        reading = _start_reading(path, statements, None)
         kind = _kind(title[1], path)
         rows, printed = [], []
         for cells in (cells for cells in _numbers(lines) if len(cells) > 2):
@@ -89,7 +89,7 @@ def read_ucc(path: Path, statements: Statements) -> list[Reading]:
         refuse_other_collectives(printed, reading.workers, str(path), kind)
         said = next((m[1] for line in lines if (m := re.match(r"Data ?type:\s+(\w+)", line))), "")
         factors = data_type({"float32": "float", "float16": "half"}.get(said, said))
-        readings.append(replace(_finished(path, reading, rows, kind, "ucc"), factors=factors))
+        readings.append(replace(_finish_reading(path, reading, rows, kind, "ucc"), factors=factors))
     return readings
 
 
@@ -116,7 +116,7 @@ def _kind(name: str, path: Path) -> Collective:
     return _KINDS[plain]
 
 
-def _stated(path: Path, statements: Statements, backend: str | None) -> Reading:
+def _start_reading(path: Path, statements: Statements, backend: str | None) -> Reading:
     reading = stated(statements.facts, path.name, lambda field: f"{path.name}, --set {field}", {})
     refuse_one_rank(reading.workers, str(path))
     benchmark = {name: str(value) for name, value in reading.factors.items()}
@@ -136,7 +136,7 @@ def _row(
     )  # fmt: skip
 
 
-def _finished(path: Path, reading: Reading, rows: Sequence[AllReduceRow], kind: Collective, tool: str) -> Reading:
+def _finish_reading(path: Path, reading: Reading, rows: Sequence[AllReduceRow], kind: Collective, tool: str) -> Reading:
     if not rows:
         raise SourceError(f"{path}: has no line with a size and a time; was the test interrupted?")
     counted = "; its sizes are of one peer, and times the ranks here" if kind in _OF_ONE_PEER else ""

@@ -77,7 +77,7 @@ def _run(path: Path, number: int, events: Sequence[LoggedEvent], statements: Sta
     if isinstance(model := values.get("submission_benchmark"), str):
         facts.setdefault("model", model)
     reading = stated(facts, place, lambda field: f"{place}, {field}", {})
-    steps = _intervals(_until_the_end(events), values, reading.global_batch) or _tracked(events)
+    steps = _intervals(_cut_at_run_stop(events), values, reading.global_batch) or _read_tracked_stats(events)
     if not steps:
         raise SourceError(
             f"{place}: has no throughput: no intervals (block or epoch) with samples, and no tracked_stats"
@@ -97,7 +97,7 @@ def _run(path: Path, number: int, events: Sequence[LoggedEvent], statements: Sta
     )
 
 
-def _until_the_end(events: Sequence[LoggedEvent]) -> Sequence[LoggedEvent]:
+def _cut_at_run_stop(events: Sequence[LoggedEvent]) -> Sequence[LoggedEvent]:
     """Without what stops after the run does: the epoch or block in which an evaluation reached the target."""
     ends = [at for at, event in enumerate(events) if event.key == "run_stop"]
     return events[: ends[0] + 1] if ends else events
@@ -119,7 +119,7 @@ def _steps(work: float, batch: int | None) -> int | None:
     return int(work // batch) if batch and work >= batch and work % batch == 0 else None
 
 
-def _tracked(events: Sequence[LoggedEvent]) -> list[Stretch]:
+def _read_tracked_stats(events: Sequence[LoggedEvent]) -> list[Stretch]:
     rates = [
         event.value["throughput"] for event in events
         if event.key == "tracked_stats" and isinstance(event.value, dict) and event.value.get("throughput")

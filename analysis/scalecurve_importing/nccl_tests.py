@@ -61,13 +61,13 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     """Read every test in a file; raises SourceError for another collective, or a file without results."""
     text = read_text(path)
     if text.lstrip().startswith("{"):
-        return _of_json(path, text, statements)
+        return _read_json(path, text, statements)
     lines = printed_lines(text)
     refuse_lone_processes(lines, str(path))
     tests = list(_tests([line.text for line in lines]))
     started = {name for line in lines for name in _PROGRAM.findall(line.text)}
     only = started.pop() if len(started) == 1 else ""
-    readings = [reading for test in tests for reading in _of_text(path, test, statements, only)]
+    readings = [reading for test in tests for reading in _read_test(path, test, statements, only)]
     if not readings:
         raise SourceError(f"{path}: has no output of nccl-tests (no line '# nThread ... nGpus ...')")
     return readings
@@ -91,12 +91,12 @@ def _tests(lines: Sequence[str]) -> Iterator[list[str]]:
         yield part
 
 
-def _of_text(path: Path, lines: Sequence[str], statements: Statements, started: str) -> list[Reading]:
+def _read_test(path: Path, lines: Sequence[str], statements: Statements, started: str) -> list[Reading]:
     """A reading for every data type and operation of a test; ``started`` is the only program that the output names."""
     devices = [
         _topology(int(m[1]), int(m[2]), m[3], int(m[4]), m[5], m[6]) for m in map(_DEVICE.match, lines) if m is not None
     ]
-    reading = _reading(path, devices, statements)
+    reading = _start_reading(path, devices, statements)
     named = lines[0].rpartition(":")[2].strip() if lines[0].startswith("# Collective test starting:") else started
     collective = _collective(named, path)
     iterations = next((int(m[1]) for line in lines if (m := re.search(r"\biters: (\d+)", line))), 1)
@@ -116,7 +116,7 @@ def _of_text(path: Path, lines: Sequence[str], statements: Statements, started: 
     log = "\n".join(lines)
     failed = re.search(r"^# Out of bounds values : \d+ FAILED", log, re.MULTILINE)
     reading = replace(reading, transport=network_of_nccl(log), versions=_versions(log))
-    return _finished(reading, rows, printed, path, collective, failed[0].lstrip("# ") if failed else "")
+    return _finish_readings(reading, rows, printed, path, collective, failed[0].lstrip("# ") if failed else "")
 
 
 def _versions(log: str) -> dict[str, str]:
@@ -139,23 +139,23 @@ def _row(
     return allreduce_row(size, time, workers, in_place=in_place, iterations=iterations, errors=errors, least_us=least)
 
 
-def _of_json(path: Path, text: str, statements: Statements) -> list[Reading]:
+def _read_json(path: Path, text: str, statements: Statements) -> list[Reading]:
     try:
-        return _of_report(path, json.loads(text), statements)
+        return _read_report(path, json.loads(text), statements)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         if isinstance(error, SourceError):
             raise
         raise SourceError(f"{path}: no complete report of nccl-tests -J: {type(error).__name__}: {error}") from error
 
 
-def _of_report(path: Path, tree: Mapping[str, Any], statements: Statements) -> list[Reading]:
+def _read_report(path: Path, tree: Mapping[str, Any], statements: Statements) -> list[Reading]:
     config, results = tree["config"], tree["results"]
     devices = [
         _topology(d["rank"], d["pid"], d["hostname"], d["device"], d["device_hex"], d["device_info"])
         for d in config["devices"]
     ]
     collective = _collective(Path(str((tree.get("args") or [""])[0])).name, path)
-    reading = _reading(path, devices, statements)
+    reading = _start_reading(path, devices, statements)
     rows: dict[str, list[AllReduceRow]] = {}
     printed = []
     for result in results:
@@ -188,10 +188,10 @@ def _of_report(path: Path, tree: Mapping[str, Any], statements: Statements) -> l
     failed = isinstance(bounds, dict) and str(bounds.get("okay", "true")).lower() != "true"
     iterations = [(result["size"], result.get("out_of_place_per_iter") or {}) for result in results]
     reading = replace(reading, notes=(*reading.notes, *iteration_notes(iterations)))
-    return _finished(reading, rows, printed, path, collective, f"out_of_bounds: {bounds}" if failed else "")
+    return _finish_readings(reading, rows, printed, path, collective, f"out_of_bounds: {bounds}" if failed else "")
 
 
-def _finished(
+def _finish_readings(
     reading: Reading,
     rows: Mapping[str, Sequence[AllReduceRow]],
     printed: Sequence[tuple[float, float]],
@@ -225,7 +225,7 @@ def _network(reading: Reading) -> list[str]:
     return said
 
 
-def _reading(path: Path, devices: Sequence[RankTopology], statements: Statements) -> Reading:
+def _start_reading(path: Path, devices: Sequence[RankTopology], statements: Statements) -> Reading:
     hosts = {each.host for each in devices}
     written = {"workers": str(len(devices)), "nodes": str(len(hosts))} if devices else {}
     facts = agreed(statements.facts, written, path.name)

@@ -30,7 +30,7 @@ _UNITS = {"samples/s": "samples", "images/s": "samples", "tokens/s": "tokens"}
 
 def read(path: Path, statements: Statements) -> list[Reading]:
     """Read the runs of a text; raises SourceError where a unit is missing, ``ok`` is not found, or no line matches."""
-    statements, tool = _by_tool(path, statements)
+    statements, tool = _add_tool_pattern(path, statements)
     log = _log(statements)
     _check_ok(path, statements.ok)
     readings = runs_in(path, statements, log, _reader(log))
@@ -42,16 +42,16 @@ def read(path: Path, statements: Statements) -> list[Reading]:
 
 def first_matches(path: Path, statements: Statements, most: int = 3) -> list[str]:
     """List the first lines that the pattern reads, with what it reads in them, for a look before an import."""
-    reader = _reader(_log(_by_tool(path, statements)[0]))
+    reader = _reader(_log(_add_tool_pattern(path, statements)[0]))
     matches = ((line, said) for line in printed_lines(read_text(path)) if (said := reader(line.text)) is not None)
-    return [_spelled(line, said) for line, said in islice(matches, most)]
+    return [_spell_line(line, said) for line, said in islice(matches, most)]
 
 
-def _recognized(path: Path, head: str) -> bool:
+def _is_recognized(path: Path, head: str) -> bool:
     return recognize(head, library()) is not None
 
 
-def _by_tool(path: Path, statements: Statements) -> tuple[Statements, str]:
+def _add_tool_pattern(path: Path, statements: Statements) -> tuple[Statements, str]:
     """The statements with what the library has of the tool that they name or whose lines these are; its name."""
     known = library(statements.patterns)
     name = statements.pattern or recognize(read_text(path), known)
@@ -68,7 +68,7 @@ def _by_tool(path: Path, statements: Statements) -> tuple[Statements, str]:
 def _facts_in(text: str, tool: ToolPattern, place: str) -> dict[str, str]:
     """The fields that lines of a log state; raises SourceError where two lines contradict each other."""
     found: dict[str, str] = {}
-    for search in [_bounded(re.compile(expression).search, "facts") for expression in tool.facts]:
+    for search in [_limit_time(re.compile(expression).search, "facts") for expression in tool.facts]:
         for match in filter(None, (search(line.text[:LONGEST_LINE]) for line in printed_lines(text))):
             for name, value in match.groupdict().items():
                 if found.setdefault(name, value) != value:
@@ -77,15 +77,15 @@ def _facts_in(text: str, tool: ToolPattern, place: str) -> dict[str, str]:
 
 
 def _reader(log: LogFormat) -> Callable[[str], ReportedLine | None]:
-    return _bounded(LineReader(log).read, "--pattern")
+    return _limit_time(LineReader(log).read, "--pattern")
 
 
-def _bounded(call: Callable[[str], _Result], option: str) -> Callable[[str], _Result]:
+def _limit_time(call: Callable[[str], _Result], option: str) -> Callable[[str], _Result]:
     """The same call, ended after a fifth of a second: Python checks for signals within a match, in its main thread."""
     if threading.current_thread() is not threading.main_thread():
         return call
 
-    def bounded(text: str) -> _Result:
+    def call_within_limit(text: str) -> _Result:
         before = signal.signal(signal.SIGVTALRM, _took_too_long)
         signal.setitimer(signal.ITIMER_VIRTUAL, LINE_CPU_S)
         try:
@@ -99,14 +99,14 @@ def _bounded(call: Callable[[str], _Result], option: str) -> Callable[[str], _Re
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             signal.signal(signal.SIGVTALRM, before)
 
-    return bounded
+    return call_within_limit
 
 
 def _took_too_long(number: int, frame: FrameType | None) -> NoReturn:
     raise TimeoutError
 
 
-def _spelled(line: PrintedLine, reported: ReportedLine) -> str:
+def _spell_line(line: PrintedLine, reported: ReportedLine) -> str:
     names = {
         "step": reported.step,
         "seconds": reported.seconds,
@@ -145,10 +145,10 @@ def _check_ok(path: Path, ok: str | None) -> None:
         expression = re.compile(ok)
     except (re.error, OverflowError, RecursionError) as error:
         raise SourceError(f"--ok: got {ok!r}, expected a regular expression: {error}") from None
-    found = _bounded(expression.search, "--ok")
+    found = _limit_time(expression.search, "--ok")
     if any(found(line.text[:LONGEST_LINE]) for line in printed_lines(read_text(path))):
         return
     raise SourceError(f"{path}: has no line with --ok {ok!r}: the run did not end well, and no number of it counts")
 
 
-IMPORTER = Importer(_recognized, read)
+IMPORTER = Importer(_is_recognized, read)

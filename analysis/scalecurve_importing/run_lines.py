@@ -92,10 +92,10 @@ def _split(entries: Sequence[StepLine], place: str) -> list[RunLines]:
             f"{place}: its steps go back {len(parts) - 1} times (in lines {back}): lines of several processes without "
             "their ranks? Keep those of one, or print the rank before each line"
         )
-    return [RunLines(tuple(part), _covered(part)) for part in parts]
+    return [RunLines(tuple(part), _count_covered_steps(part)) for part in parts]
 
 
-def _covered(entries: Sequence[StepLine]) -> tuple[int, ...]:
+def _count_covered_steps(entries: Sequence[StepLine]) -> tuple[int, ...]:
     steps = [entry.step for entry in entries]
     known = [step for step in steps if step is not None]
     if len(known) < len(steps):

@@ -26,17 +26,17 @@ def readings_of(reading: Reading, runs: Sequence[RunLines], notes: Sequence[str]
         notes = (*notes, f"{count(short, 'run')} of {WARMUP} lines or fewer left out")
     readings = []
     for run in kept:
-        parts, own = _of_run(run, reading)
+        parts, own = _summarize_run(run, reading)
         first, last = run.entries[0].place, run.entries[-1].place
         place = f"{reading.place}, lines {first} to {last}" if len(runs) > 1 else reading.place
         readings.append(replace(reading, place=place, stretches=parts, notes=(*reading.notes, *notes, *own)))
     return readings
 
 
-def _of_run(run: RunLines, reading: Reading) -> tuple[tuple[Stretch, ...], list[str]]:
+def _summarize_run(run: RunLines, reading: Reading) -> tuple[tuple[Stretch, ...], list[str]]:
     usual = median([entry.rate for entry in run.entries if entry.rate] or [1.0])
     timed = [_stretch(*pair, usual) for pair in zip(run.entries, run.covered, strict=True)]
-    skipped = _skipped(run.covered, WARMUP)
+    skipped = _count_warm_up(run.covered, WARMUP)
     kept, entries, covered = timed[skipped:], run.entries[skipped:], run.covered[skipped:]
     noun = "entries" if entries[0].step is None else "steps"
     notes = [f"first {sum(run.covered[:skipped])} of {run.steps} {noun} skipped as warm-up"] if skipped else []
@@ -84,12 +84,12 @@ def stretches(steps: Sequence[Stretch], warmup: int = WARMUP) -> tuple[tuple[Str
 
     Of few intervals only the first is left out; of one, none.
     """
-    skipped = _skipped([1] * len(steps), warmup)
+    skipped = _count_warm_up([1] * len(steps), warmup)
     note = f"first {skipped} of {len(steps)} entries skipped as warm-up" if skipped else ""
     return _parts(steps[skipped:]), note
 
 
-def _skipped(covered: Sequence[int], warmup: int) -> int:
+def _count_warm_up(covered: Sequence[int], warmup: int) -> int:
     """How many entries are warm-up: those that begin within so many usual intervals."""
     size = len(covered)
     if size <= 3 * warmup:
@@ -102,9 +102,9 @@ def _skipped(covered: Sequence[int], warmup: int) -> int:
 
 def _parts(kept: Sequence[Stretch]) -> tuple[Stretch, ...]:
     size = -(-len(kept) // _MOST)
-    return tuple(_joined(kept[at : at + size]) for at in range(0, len(kept), size))
+    return tuple(_join_stretches(kept[at : at + size]) for at in range(0, len(kept), size))
 
 
-def _joined(part: Sequence[Stretch]) -> Stretch:
+def _join_stretches(part: Sequence[Stretch]) -> Stretch:
     steps = None if any(each.steps is None for each in part) else sum(each.steps or 0 for each in part)
     return Stretch(sum(each.work for each in part), sum(each.seconds for each in part), steps)

@@ -20,7 +20,7 @@ def stated(
     Raises SourceError for a field that is missing or is not what it should be.
     """
     if "layout" in cells:
-        cells = _laid_out(cells, at("layout"))
+        cells = _expand_layout(cells, at("layout"))
     if "workers" not in cells and not {"nodes", "workers_per_node"} <= cells.keys():
         raise SourceError(f"{place}: states no worker count; add a column workers, or --set workers=N")
     nodes = whole(cells["nodes"], at("nodes")) if "nodes" in cells else None
@@ -45,12 +45,12 @@ def stated(
         repetition=cells.get("repetition"),
         price=_price(cells, workers, nodes, at, price) if "price" in cells else None,
         model=cells.get("model"),
-        factors={name: _value(text) for name, text in {**_known_factors(cells), **factors}.items()},
+        factors={name: _value(text) for name, text in {**_select_factors(cells), **factors}.items()},
         notes=(*arithmetic, *([f"mean of {repetitions} repetitions"] if repetitions != "1" else [])),
     )
 
 
-def _laid_out(cells: Mapping[str, str], place: str) -> dict[str, str]:
+def _expand_layout(cells: Mapping[str, str], place: str) -> dict[str, str]:
     """The fields with the nodes and the workers on each that a layout such as ``2x8`` says."""
     match = re.fullmatch(r"(\d{1,7})\s*[x×*]\s*(\d{1,7})(?:\s*GPUs?)?", cells["layout"].strip(), re.IGNORECASE)
     if match is None:
@@ -132,7 +132,7 @@ def _price(cells: Mapping[str, str], workers: int, nodes: int | None, at: Place,
     return WorkerPrice(value, currency)
 
 
-def _known_factors(cells: Mapping[str, str]) -> dict[str, str]:
+def _select_factors(cells: Mapping[str, str]) -> dict[str, str]:
     return {name: cells[name] for name in FACTORS if name in cells}
 
 

@@ -57,7 +57,7 @@ def readings_of_rows(path: Path, rows: Rows, statements: Statements) -> list[Rea
         fields, cells = _cells(place, row, meant)
         if ordered and results and results.isdisjoint(cells):
             continue  # a row of an evaluation, or of other metrics
-        read.append((cells, _reading(place, cells, fields, statements, ordered)))
+        read.append((cells, _read_row(place, cells, fields, statements, ordered)))
     if not read:
         raise SourceError(f"{path}: has no row with a result")
     readings = histories(path.name, read) if ordered else with_growing_models([reading for _, reading in read])
@@ -104,26 +104,26 @@ def _surer(header: str, other: str) -> bool:
     return ("global" in header, not header.startswith("_")) > ("global" in other, not other.startswith("_"))
 
 
-def _reading(
+def _read_row(
     place: str, written: Mapping[str, str], fields: Mapping[str, Meaning], statements: Statements, ordered: bool
 ) -> Reading:
     cells = agreed(statements.facts, written, place)
 
-    def at(name: str) -> str:
+    def locate_field(name: str) -> str:
         return f"{place}, column {fields[name].header!r}" if name in fields else f"{place}, --set {name}"
 
     factors = {name: cells[name] for name in statements.factors if name in cells}
-    reading = stated(cells, place, at, factors, fields.get("price"))
-    tokens, arithmetic = tokens_a_step(cells, reading.workers, at)
+    reading = stated(cells, place, locate_field, factors, fields.get("price"))
+    tokens, arithmetic = tokens_a_step(cells, reading.workers, locate_field)
     if "step_time" in fields and "throughput" not in fields and tokens is not None:
-        step = seconds(cells["step_time"], fields["step_time"], at("step_time"))
+        step = seconds(cells["step_time"], fields["step_time"], locate_field("step_time"))
         unit, stretch = Unit.tokens, Stretch(tokens, step, 1)
     else:
-        unit, stretch = _measured(reading, cells, fields, place, ordered)
+        unit, stretch = _read_result(reading, cells, fields, place, ordered)
     return replace(reading, unit=unit, stretches=(stretch,), notes=(*reading.notes, *arithmetic))
 
 
-def _measured(
+def _read_result(
     reading: Reading, cells: Mapping[str, str], fields: Mapping[str, Meaning], place: str, ordered: bool
 ) -> tuple[Unit, Stretch]:
     """The one number of a row that is its result, as work in seconds."""

@@ -37,12 +37,12 @@ class PreparedTable:
 def prepared(rows: Sequence[Row], statements: Statements) -> PreparedTable:
     """Select the rows that count, with what such tables mean by their columns."""
     headers = list(dict.fromkeys(header for _, row in rows for header in row))
-    table = PreparedTable(rows, _with_durations(rows, headers, statements))
+    table = PreparedTable(rows, _add_written_units(rows, headers, statements))
     if {"Name", "State"} <= set(headers):
-        table = _of_wandb(table, headers)
+        table = _select_wandb_runs(table, headers)
     elif any(header.rpartition("/")[2] == "train_samples_per_second" for header in headers):
-        table = _ignoring(table, [h for h in headers if h.rpartition("/")[2] in _TRAINER[:-1]])
-    return _ignoring(table, _growth(rows, headers, table.statements))
+        table = _ignore_columns(table, [h for h in headers if h.rpartition("/")[2] in _TRAINER[:-1]])
+    return _ignore_columns(table, _growth(rows, headers, table.statements))
 
 
 def with_growing_models(readings: Sequence[Reading]) -> list[Reading]:
@@ -81,7 +81,7 @@ def _growth(rows: Sequence[Row], headers: Sequence[str], statements: Statements)
     return [header for header in headers if header.strip().lower().replace(" ", "_") in _GROWING]
 
 
-def _with_durations(rows: Sequence[Row], headers: Sequence[str], statements: Statements) -> Statements:
+def _add_written_units(rows: Sequence[Row], headers: Sequence[str], statements: Statements) -> Statements:
     """A column whose every cell has its unit needs none in its name."""
     written = {}
     for header in headers:
@@ -91,7 +91,7 @@ def _with_durations(rows: Sequence[Row], headers: Sequence[str], statements: Sta
     return replace(statements, units={**written, **statements.units}) if written else statements
 
 
-def _of_wandb(table: PreparedTable, headers: Sequence[str]) -> PreparedTable:
+def _select_wandb_runs(table: PreparedTable, headers: Sequence[str]) -> PreparedTable:
     stated = {*table.statements.columns.values(), *table.statements.factors}
     lost = [row for _, row in table.rows if row.get("State", "").strip().lower() in _LOST]
     rows = [each for each in table.rows if each[1].get("State", "").strip().lower() not in _LOST]
@@ -102,10 +102,10 @@ def _of_wandb(table: PreparedTable, headers: Sequence[str]) -> PreparedTable:
     trainer = any(header.rpartition("/")[2] == "train_samples_per_second" for header in headers)
     own = {*_WANDB, *(header for header in headers if trainer and header.rpartition("/")[2] in _TRAINER)}
     own |= {h for h in headers if h.rpartition("/")[2] in ("global_step", "epoch")}
-    return _ignoring(replace(table, rows=rows, notes=tuple(notes), may_be_history=False), sorted(own - stated))
+    return _ignore_columns(replace(table, rows=rows, notes=tuple(notes), may_be_history=False), sorted(own - stated))
 
 
-def _ignoring(table: PreparedTable, headers: Iterable[str]) -> PreparedTable:
+def _ignore_columns(table: PreparedTable, headers: Iterable[str]) -> PreparedTable:
     stated = {*table.statements.columns.values(), *table.statements.factors}
     ignored = table.statements.ignored | {header for header in headers if header not in stated}
     return replace(table, statements=replace(table.statements, ignored=ignored))

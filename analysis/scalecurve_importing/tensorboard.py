@@ -104,13 +104,13 @@ def scalars(data: bytes, name: str) -> Iterator[tuple[str, int, float]]:
         if _masked_crc(event) != struct.unpack_from("<I", data, end)[0]:
             raise SourceError(f"{name}: damaged: wrong checksum at byte {at + 12}")
         try:
-            yield from _of_event(event)
+            yield from _parse_event(event)
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise SourceError(f"{name}: damaged: no event at byte {at + 12}") from error
         at = end + 4
 
 
-def _of_event(event: bytes) -> Iterator[tuple[str, int, float]]:
+def _parse_event(event: bytes) -> Iterator[tuple[str, int, float]]:
     step, summaries = 0, []
     for number, value in _fields(event):
         if number == 2 and isinstance(value, int):
@@ -119,11 +119,11 @@ def _of_event(event: bytes) -> Iterator[tuple[str, int, float]]:
             summaries.append(value)
     for summary in summaries:
         for number, body in _fields(summary):
-            if number == 1 and isinstance(body, bytes) and (scalar := _of_value(body)) is not None:
+            if number == 1 and isinstance(body, bytes) and (scalar := _parse_value(body)) is not None:
                 yield scalar[0], step, scalar[1]
 
 
-def _of_value(body: bytes) -> tuple[str, float] | None:
+def _parse_value(body: bytes) -> tuple[str, float] | None:
     tag, value = "", None
     for number, part in _fields(body):
         if number == 1 and isinstance(part, bytes):
@@ -131,11 +131,11 @@ def _of_value(body: bytes) -> tuple[str, float] | None:
         elif number == 2 and isinstance(part, bytes) and len(part) == 4:
             (value,) = struct.unpack("<f", part)
         elif number == 8 and isinstance(part, bytes):
-            value = _of_tensor(part)
+            value = _parse_tensor(part)
     return None if value is None else (tag, value)
 
 
-def _of_tensor(tensor: bytes) -> float | None:
+def _parse_tensor(tensor: bytes) -> float | None:
     """The one number of a scalar tensor, as TensorFlow 2 writes it; DT_FLOAT is 1 and DT_DOUBLE 2."""
     kind, numbers = 0, []
     for number, part in _fields(tensor):

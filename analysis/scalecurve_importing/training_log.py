@@ -55,13 +55,13 @@ def runs_in(
         raise SourceError(f"{path}: has no line of {log.name.removeprefix('format ')} with a step time or a throughput")
     by_rate = all(said.rate or said.worker_rate for _, said in lines)
     unit = Unit.tokens if by_rate and log.counts_tokens else Unit.samples
-    facts = _with_batch(_with_workers(statements.facts, path), lines, path.name)
+    facts = _add_batch(_add_workers(statements.facts, path), lines, path.name)
     reading = replace(stated(facts, path.name, lambda field: f"{path.name}, --set {field}", {}), unit=unit)
     runs, notes = runs_of([_entry(*line, reading, by_rate, path) for line in lines], str(path))
     return readings_of(reading, runs, notes)
 
 
-def _with_workers(facts: Mapping[str, str], path: Path) -> Mapping[str, str]:
+def _add_workers(facts: Mapping[str, str], path: Path) -> Mapping[str, str]:
     """The statements, with the worker count that the program printed; raises SourceError where they differ."""
     matches = (_WORKERS.search(line.text) for line in printed_lines(read_text(path)))
     counts = {int(match[1]) for match in matches if match}
@@ -72,7 +72,7 @@ def _with_workers(facts: Mapping[str, str], path: Path) -> Mapping[str, str]:
     return agreed(facts, {"workers": str(counts.pop())} if counts else {}, path.name)
 
 
-def _with_batch(facts: Mapping[str, str], lines: Sequence[_Reported], place: str) -> Mapping[str, str]:
+def _add_batch(facts: Mapping[str, str], lines: Sequence[_Reported], place: str) -> Mapping[str, str]:
     """The statements, with the batch that all lines have; raises SourceError where both are stated and differ."""
     batches = sorted({said.batch for _, said in lines if said.batch})
     if len(batches) > 1 and (name := next((n for n in ("global_batch", "batch_per_worker") if n in facts), None)):

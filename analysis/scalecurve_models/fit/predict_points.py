@@ -118,10 +118,10 @@ def csv_rows(
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"]
     reader = csv.reader(line for _, line in numbered)
     header = [named(name.strip()) for name in next(reader, [])]
-    return header, _by_column(path, header, zip((number for number, _ in numbered[1:]), reader, strict=False))
+    return header, _rows_by_column(path, header, zip((number for number, _ in numbered[1:]), reader, strict=False))
 
 
-def _by_column(
+def _rows_by_column(
     path: Path, header: Sequence[str], rows: Iterable[tuple[int, list[str]]]
 ) -> Iterator[tuple[int, dict[str, str]]]:
     for number, cells in rows:

@@ -120,11 +120,11 @@ def programs(series: Iterable[ObservedSeries]) -> dict[tuple[tuple[str, AxisValu
 
 
 def _series(series: MeasuredSeries) -> ObservedSeries:
-    points = tuple(_observed(point) for point in series.points if point.timed)
+    points = tuple(_summarize_point(point) for point in series.points if point.timed)
     return ObservedSeries(series.bundle, series.name, series.mode, series.baseline, series.sample_unit, points)
 
 
-def _observed(measured: MeasuredPoint) -> ObservedPoint:
+def _summarize_point(measured: MeasuredPoint) -> ObservedPoint:
     samples = sum(totals.total_samples for totals in measured.samples)
     steps = sum(totals.total_samples for totals in measured.steps)
     energy = measured.energy
@@ -136,8 +136,8 @@ def _observed(measured: MeasuredPoint) -> ObservedPoint:
         joules=sum(each.total_wall_s for each in energy) / sum(each.total_samples for each in energy)
         if energy
         else None,
-        flops_per_sample=_agreed([record.flops_per_sample for record in measured.timed]),
-        peak_flops=_agreed([record.peak_flops for record in measured.timed]),
+        flops_per_sample=_common_value([record.flops_per_sample for record in measured.timed]),
+        peak_flops=_common_value([record.peak_flops for record in measured.timed]),
     )
 
 
@@ -153,7 +153,7 @@ def _repetition(record: TrialRecord) -> Repetition:
     return Repetition(samples.total_samples / samples.total_wall_s, step_s, compute)
 
 
-def _agreed(values: list[float | None]) -> float | None:
+def _common_value(values: list[float | None]) -> float | None:
     """The positive value that all trials state, None where they differ."""
     value = values[0] if len(set(values)) == 1 else None
     return value if value and value > 0 else None

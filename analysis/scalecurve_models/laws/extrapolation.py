@@ -76,9 +76,9 @@ def extrapolate(
     counts = [point.workers for point in curve]
     if len(counts) < LEAST_COUNTS:
         known = ", ".join(map(str, counts))
-        return _refused(workers, f"needs at least {LEAST_COUNTS} measured worker counts, got {len(counts)} ({known})")
+        return _refusal(workers, f"needs at least {LEAST_COUNTS} measured worker counts, got {len(counts)} ({known})")
     if workers < counts[0]:
-        return _refused(
+        return _refusal(
             workers,
             f"fewer than the smallest measured count, {counts[0]:,}; published curves test counts between and beyond",
         )
@@ -93,7 +93,7 @@ def extrapolate(
         far = f"{round(ratio, 1):,g} times the largest measured count, {counts[-1]:,}"
         tested = prior.farthest(kind)
         limit = f"published curves test up to {tested:g} times" if tested else "too few published curves test any"
-        return _refused(workers, f"{far}; {limit} ({kind})")
+        return _refusal(workers, f"{far}; {limit} ({kind})")
     throughput, low, high = widened_ends(mixture, workers, 1.0 if widening is None else widening)
     if kind != FIRST_BOUNDARY and is_too_wide(throughput, low, high):
         share = f"{100 * (low / throughput - 1):+.0f} to {100 * (high / throughput - 1):+.0f} %"
@@ -107,7 +107,7 @@ def extrapolate(
         if assumed:
             reason += f" ({FULL_NODE} workers per node are assumed: state nodes in the points, or workers per node)"
         if widening is None:
-            return _refused(workers, reason)
+            return _refusal(workers, reason)
         model = "range over published networks, not a prediction"
         return Extrapolation(workers, RANGE, model, None, low, high, reason, mixture, widening)
     assert calibration is not None
@@ -180,7 +180,7 @@ def with_nodes(
     return known, nodes or -(-workers // full)
 
 
-def _refused(workers: int, reason: str) -> Extrapolation:
+def _refusal(workers: int, reason: str) -> Extrapolation:
     return Extrapolation(workers, REFUSED, reason=reason)
 
 

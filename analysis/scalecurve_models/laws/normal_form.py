@@ -117,10 +117,10 @@ class Forms:
 
     def named(self, form: int) -> str:
         i, _, k, _ = self.index[form]
-        inside = _named("N", *INSIDE[i])
+        inside = _name_term("N", *INSIDE[i])
         if k < 0:
             return inside
-        return f"{inside} + step" if k == THROUGH else f"{inside} | {_named('K', *OVER[k])}"
+        return f"{inside} + step" if k == THROUGH else f"{inside} | {_name_term('K', *OVER[k])}"
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def _term(x: Array, i: float, j: int, at: float) -> Array:
     return scaled
 
 
-def _named(symbol: str, i: float, j: int) -> str:
+def _name_term(symbol: str, i: float, j: int) -> str:
     if (i, j) == STEP:
         return "step"
     power = "" if not i else symbol if i == 1 else f"{symbol}^{i:.3g}"

@@ -58,7 +58,7 @@ class PooledPrior:
     @classmethod
     def of(cls, entry: dict[str, Any]) -> PooledPrior:
         return cls(
-            NormalFormPrior(**{name: _frozen(value) for name, value in entry["normal_form"].items()}),
+            NormalFormPrior(**{name: _freeze(value) for name, value in entry["normal_form"].items()}),
             tuple(Widening(**each) for each in entry["widenings"]),
         )
 
@@ -70,5 +70,5 @@ def pooled_prior() -> PooledPrior:
     return PooledPrior.of(json.loads(text))
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+def _freeze(value: Any) -> Any:
+    return tuple(map(_freeze, value)) if isinstance(value, list) else value

@@ -28,11 +28,11 @@ def shipped(name: str) -> Network:
     key = known_as(name, (*SHIPPED, *_ALIASES))
     if key is None:
         raise NetworkError(unknown("network", name, SHIPPED))
-    return _shipped(_ALIASES.get(key, key))
+    return _load_shipped(_ALIASES.get(key, key))
 
 
 @lru_cache(maxsize=64)
-def _shipped(name: str) -> Network:
+def _load_shipped(name: str) -> Network:
     text = (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
     return network_of_text(text, f"{name}.yaml")
 

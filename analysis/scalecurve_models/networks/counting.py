@@ -160,13 +160,13 @@ def work(layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape) -> Work:
     match layer:
         case Conv():
             weights = prod(layer.kernel) * (inputs[0][-1] // layer.groups) * layer.filters
-            return _weighted(layer, weights, weights * output[0] * output[1], output)
+            return _work_with_weights(layer, weights, weights * output[0] * output[1], output)
         case Deconv():
             weights = prod(layer.kernel) * inputs[0][-1] * layer.filters
-            return _weighted(layer, weights, weights * inputs[0][0] * inputs[0][1], output)
+            return _work_with_weights(layer, weights, weights * inputs[0][0] * inputs[0][1], output)
         case Dense():
             weights = prod(inputs[0]) * layer.features
-            return _weighted(layer, weights, weights, output)
+            return _work_with_weights(layer, weights, weights, output)
         case Pool():
             return Work(pooled=prod(layer.window(inputs[0])[0]) * elements)
         case LocalResponseNorm():
@@ -181,7 +181,7 @@ def work(layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape) -> Work:
             return Work()
 
 
-def _weighted(layer: Conv | Deconv | Dense, weights: int, macs: int, output: Shape) -> Work:
+def _work_with_weights(layer: Conv | Deconv | Dense, weights: int, macs: int, output: Shape) -> Work:
     elements = prod(output)
     return Work(
         weights=weights,

@@ -181,12 +181,12 @@ def _uncertainty(
     degrees = len(k) - rank
     if _flat(values, k):
         why = f"{NOT_IDENTIFIABLE}: the loss does not fall"
-        return _without_intervals(values, {"b0": why, "b1": why}), None, degrees
+        return _omit_intervals(values, {"b0": why, "b1": why}), None, degrees
     if rank < len(values):
         unknown = {name: collinear_note(name, others) for name, others in zip(NAMES, tied, strict=True) if others}
-        return _without_intervals(values, unknown), None, degrees
+        return _omit_intervals(values, unknown), None, degrees
     if degrees <= 0:
-        return _without_intervals(values, {}), None, 0
+        return _omit_intervals(values, {}), None, 0
     variance = float(((error * weights) ** 2).sum()) / degrees
     scale = np.sqrt((jacobian**2).sum(axis=0))
     inverse = np.linalg.pinv(jacobian / scale)
@@ -194,12 +194,12 @@ def _uncertainty(
     half = student_quantile(degrees, LEVEL) * np.sqrt(np.diag(covariance))
     parameters = tuple(
         Parameter(name, value, max(0.0, value - h), value + h, unit, _remark(value, h))
-        for name, value, h, unit in zip(NAMES, _rounded_off(values), half.tolist(), UNITS, strict=True)
+        for name, value, h, unit in zip(NAMES, _remove_margin(values), half.tolist(), UNITS, strict=True)
     )
     return parameters, covariance, degrees
 
 
-def _without_intervals(values: Array, unknown: Mapping[str, str]) -> tuple[Parameter, ...]:
+def _omit_intervals(values: Array, unknown: Mapping[str, str]) -> tuple[Parameter, ...]:
     """Parameters without intervals; ``unknown`` maps those without a value to the reason."""
     exact = "" if unknown else EXACT
     return tuple(
@@ -213,7 +213,7 @@ def _flat(values: Array, k: Array) -> bool:
     return bool(first - last < 1e-3 * first)
 
 
-def _rounded_off(values: Array) -> list[float]:
+def _remove_margin(values: Array) -> list[float]:
     """Remove the margin that keeps a solver inside its bounds: a curve may start infinitely high, with b1 = 0."""
     b0, b1, b2 = values.tolist()
     return [b0, b1 if b1 > _SMALLEST * (1 + b0) else 0.0, b2]

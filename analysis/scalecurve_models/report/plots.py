@@ -50,13 +50,13 @@ _SERVERS = (
 @plot("paleo-throughput", section="paleo", order=10)
 def throughput(analysis: Analysis) -> Drawing | None:
     """Draw samples/s of all workers."""
-    return _beside_paleo(analysis, "Throughput, predicted and measured", "Samples/s", lambda basis, rate, n: rate)
+    return _paleo_comparison(analysis, "Throughput, predicted and measured", "Samples/s", lambda basis, rate, n: rate)
 
 
 @plot("paleo-run-time", section="paleo", order=20)
 def run_time(analysis: Analysis) -> Drawing | None:
     """Draw the run time of the training, an epoch or a million samples."""
-    return _beside_paleo(
+    return _paleo_comparison(
         analysis, "Run time, predicted and measured", "Run time of {} (s)", lambda b, rate, n: b.seconds(rate)
     )
 
@@ -64,12 +64,12 @@ def run_time(analysis: Analysis) -> Drawing | None:
 @plot("paleo-cost", section="paleo", order=30)
 def cost(analysis: Analysis) -> Drawing | None:
     """Draw the cost of the training, an epoch or a million samples, where there is a price."""
-    return _beside_paleo(
+    return _paleo_comparison(
         analysis, "Cost, predicted and measured", "Cost of {} ({})", lambda b, rate, n: b.cost(rate, n)
     )
 
 
-def _beside_paleo(analysis: Analysis, title: str, label: str, quantity: Quantity) -> Drawing | None:
+def _paleo_comparison(analysis: Analysis, title: str, label: str, quantity: Quantity) -> Drawing | None:
     curves = [(name, each) for name, each in analysis.once(beside_paleo).curves if _values(each, "", quantity)]
     curves = curves[:MOST_PALEO]
     if not curves:

@@ -93,7 +93,7 @@ def contents(
                 problem = _read_into(database, path, stamp)
                 fresh += 1
             if problem is None:
-                sources.append(Source(name, path, _stored(database, path)))
+                sources.append(Source(name, path, _load_reading(database, path)))
             else:
                 unusable.append((name, problem))
             if progress:
@@ -112,13 +112,13 @@ def _places(folders: Sequence[str | os.PathLike[str]]) -> Iterator[tuple[str, Pa
         root = folder.resolve()
         if not root.exists():
             raise BundleError(f"{folder}: no such folder")
-        for path in [root] if root.is_file() or _is_bundle(root) else sorted(_below(root)):
+        for path in [root] if root.is_file() or _is_bundle(root) else sorted(_find_bundles(root)):
             if path not in seen:
                 seen.add(path)
                 yield path.name if path == root else path.relative_to(root).as_posix(), path
 
 
-def _below(root: Path) -> Iterator[Path]:
+def _find_bundles(root: Path) -> Iterator[Path]:
     for home, folders, files in os.walk(root):
         here = Path(home)
         if here != root and _is_bundle(here):
@@ -155,7 +155,7 @@ def _stamp(path: Path) -> str:
 
 def _open(catalog: Path | None) -> sqlite3.Connection:
     if catalog is None:
-        return _begun(sqlite3.connect(":memory:"))
+        return _initialize(sqlite3.connect(":memory:"))
     catalog.parent.mkdir(parents=True, exist_ok=True)
     try:
         database = sqlite3.connect(catalog)
@@ -175,7 +175,7 @@ def _open(catalog: Path | None) -> sqlite3.Connection:
         if header and header[_APPLICATION_AT] != APPLICATION.to_bytes(4):
             raise FileExistsError(None, "not a catalog of ScaleCurve", str(catalog)) from error
     catalog.unlink(missing_ok=True)
-    return _begun(sqlite3.connect(catalog))
+    return _initialize(sqlite3.connect(catalog))
 
 
 def _is_foreign(database: sqlite3.Connection) -> bool:
@@ -183,7 +183,7 @@ def _is_foreign(database: sqlite3.Connection) -> bool:
     return bool(tables) and tables != {"bundle", "point"}
 
 
-def _begun(database: sqlite3.Connection) -> sqlite3.Connection:
+def _initialize(database: sqlite3.Connection) -> sqlite3.Connection:
     database.executescript(_TABLE)
     database.execute(f"PRAGMA user_version = {VERSION}")
     database.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -215,7 +215,7 @@ def _read_into(database: sqlite3.Connection, path: Path, stamp: str) -> str | No
     return None
 
 
-def _stored(database: sqlite3.Connection, path: Path) -> BundleReading:
+def _load_reading(database: sqlite3.Connection, path: Path) -> BundleReading:
     label, trials, valid, warnings = database.execute(
         "SELECT label, trials, valid, warnings FROM bundle WHERE path = ?", [str(path)]
     ).fetchone()

@@ -36,7 +36,7 @@ _SETTINGS = ("channelsLast", "compile", "gradientAccumulation", "deterministic",
 _BEFORE_IT_EXISTED = {"commHook": "none"}
 
 
-def _as_day(value: Any) -> Any:
+def _require_day(value: Any) -> Any:
     if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date | str):
         raise ValueError("expected a day such as 2026-11-23")
     return value
@@ -66,7 +66,7 @@ class Expectation(SourcedEntry):
     settings: dict[str, Any] = {}
     throughput: Annotated[dict[Workers, Positive], Field(min_length=1)]
     tolerance: Tolerance | dict[Workers, Tolerance]
-    date: Annotated[datetime.date, BeforeValidator(_as_day)]
+    date: Annotated[datetime.date, BeforeValidator(_require_day)]
 
     @model_validator(mode="after")
     def _tolerates_each(self) -> Expectation:
@@ -86,11 +86,11 @@ class Expectation(SourcedEntry):
             (self.fabric, record.backend if point.workers > 1 else self.fabric),
             (self.mode, point.mode.value),
             (self.batch, _batch(record)),
-            *((getattr(self, name), _of(workload, name)) for name in ("program", "strategy", "precision")),
+            *((getattr(self, name), _workload_field(workload, name)) for name in ("program", "strategy", "precision")),
         )
         return (
             devices == {folded(self.device)}
-            and _of(workload, "model") == self.model
+            and _workload_field(workload, "model") == self.model
             and all(wanted is None or wanted == actual for wanted, actual in stated)
             and all(_setting(record, name) == value for name, value in self.settings.items())
         )
@@ -147,12 +147,12 @@ def _entry(
     record = measured[-1].timed[0]
     workload = record.trial.workload
     yield "device", ", ".join(sorted({rank.device_name for rank in record.topology}))
-    yield "model", _of(workload, "model") or workload.program
+    yield "model", _workload_field(workload, "model") or workload.program
     if record.trial.point.workers > 1 and record.backend:
         yield "fabric", record.backend
     yield "nodes", record.trial.point.nodes
     for name in ("program", "strategy", "precision"):
-        if (value := _of(workload, name)) is not None:
+        if (value := _workload_field(workload, name)) is not None:
             yield name, value
     yield "mode", series.mode.value
     if (batch := _batch(record)) is not None:
@@ -203,7 +203,7 @@ def _setting(record: TrialRecord, name: str) -> object:
     return record.options.get(name, _BEFORE_IT_EXISTED.get(name))
 
 
-def _of(workload: Any, name: str) -> str | None:
+def _workload_field(workload: Any, name: str) -> str | None:
     value = getattr(workload, name, None)
     return None if value is None else str(getattr(value, "value", value))
 

@@ -79,7 +79,7 @@ def read(bundle: Bundle) -> BundleReading:
     for series in measure(bundle):
         for p in series.points:
             key = (series.name, p.point.workers, p.point.layout)
-            for session, trials in _by_session(p).items():
+            for session, trials in _group_by_session(p).items():
                 records = [trial.record for trial in trials if trial.record]
                 readings.append(
                     PointReading(
@@ -100,7 +100,7 @@ def read(bundle: Bundle) -> BundleReading:
     return BundleReading(bundle.label, len(bundle.trials), valid, bundle.warnings, tuple(readings))
 
 
-def _by_session(point: MeasuredPoint) -> dict[int, list[Trial]]:
+def _group_by_session(point: MeasuredPoint) -> dict[int, list[Trial]]:
     timed = {id(record) for record in point.timed}
     by_session: dict[int, list[Trial]] = {}
     for trial in point.trials:

@@ -118,7 +118,7 @@ def _page(history: History, timeline: ExperimentTimeline, file: str) -> Page:
         name=timeline.experiment,
         file=file,
         subject=_subject(timeline),
-        sentences=tuple(sentences(timeline)) or (_unchanged(timeline),),
+        sentences=tuple(sentences(timeline)) or (_explain_no_change(timeline),),
         plot=render_all(f"{stem}-time", partial(timeline_figure, timeline), False, True),
         tables=tuple((table, f"tables/{stem}-{_slug(table.title)}.csv") for table in tables if table.rows),
         sessions=len(sessions),
@@ -140,7 +140,7 @@ def _subject(timeline: ExperimentTimeline) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _unchanged(timeline: ExperimentTimeline) -> str:
+def _explain_no_change(timeline: ExperimentTimeline) -> str:
     most = max((curve.sessions for curve in timeline.curves), default=0)
     if most < LEAST_SESSIONS:
         return f"{count(most, 'session')} at most of a point: too few to find a change ({LEAST_SESSIONS} are needed)."

@@ -43,10 +43,10 @@ def points_table(history: History) -> Table:
             (Column("sessions", "Sessions", "count"), lambda row: row[1].sessions),
             (Column("first", "First"), lambda row: _days(*row)[0].day),
             (Column("last", "Last"), lambda row: _days(*row)[-1].day),
-            (Column("latest", "Last session", kind, unit, interval=True), lambda row: _known(row[1])[-1]),
+            (Column("latest", "Last session", kind, unit, interval=True), lambda row: _drop_missing_values(row[1])[-1]),
             (Column("level", "Level now", kind, unit, interval=True), lambda row: row[1].current),
             (Column("changed", "Last change"), lambda row: _last(*row)),
-            (Column("change", "By", "percent", interval=True), lambda row: _by(row[1])),
+            (Column("change", "By", "percent", interval=True), lambda row: _relative_change(row[1])),
         ),
         [*method_notes(history), *history.notes],
     )
@@ -98,7 +98,7 @@ def sessions_table(timeline: ExperimentTimeline, title: str = "") -> Table:
     ]
     columns += [Column("changed", "Changed"), Column("machine", "Machine"), Column("versions", "Versions")]
     rows: list[tuple[Cell, ...]] = []
-    shown = _varying_versions(timeline.sessions)
+    shown = _find_varying_versions(timeline.sessions)
     for index, session in enumerate(timeline.sessions):
         changed = few((f"{c.series} at {c.workers}" for c, change in timeline.changes if change.at == index), 3)
         versions = ", ".join(f"{name.removeprefix(_VERSION)} {session.fact(name)}" for name in shown)
@@ -220,7 +220,7 @@ def _days(timeline: ExperimentTimeline, curve: Curve) -> list[PastSession]:
     return [s for s, value in zip(timeline.sessions, curve.values, strict=True) if value is not None]
 
 
-def _known(curve: Curve) -> list[Estimate]:
+def _drop_missing_values(curve: Curve) -> list[Estimate]:
     return [value for value in curve.values if value is not None]
 
 
@@ -230,10 +230,10 @@ def _last(timeline: ExperimentTimeline, curve: Curve) -> str | None:
     return "none" if curve.sessions >= LEAST_SESSIONS else None
 
 
-def _by(curve: Curve) -> Estimate | None:
+def _relative_change(curve: Curve) -> Estimate | None:
     return relative(curve.changes[-1].ratio) if curve.changes else None
 
 
-def _varying_versions(sessions: Sequence[PastSession]) -> list[str]:
+def _find_varying_versions(sessions: Sequence[PastSession]) -> list[str]:
     names = [name for name in known_facts(sessions) if name.startswith(_VERSION)]
     return [name for name in names if len({session.fact(name) for session in sessions}) > 1]

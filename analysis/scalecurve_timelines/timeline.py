@@ -183,7 +183,7 @@ def sessions_of(
                 seen.update(run for r in dated for run in r.runs)
                 key = (reading.series, reading.workers, reading.layout)
                 there = by_session.setdefault((reading.experiment, source.name, reading.session), {})
-                there[key] = _with(reading, dated)
+                there[key] = _replace_repetitions(reading, dated)
     sessions: dict[str, list[PastSession]] = {}
     for (experiment, name, number), readings in by_session.items():
         started = min(r.started_ns or 0 for reading in readings.values() for r in reading.repetitions)
@@ -197,7 +197,7 @@ def sessions_of(
     return sessions, notes
 
 
-def _with(reading: PointReading, repetitions: tuple[RepetitionReading, ...]) -> PointReading:
+def _replace_repetitions(reading: PointReading, repetitions: tuple[RepetitionReading, ...]) -> PointReading:
     return PointReading(**{**vars(reading), "repetitions": repetitions})
 
 

@@ -126,12 +126,12 @@ class TorchObserver(Observer):
             # Replicas have the hooks of the module that they are copies of.
             self._undo.append(parallel.module.register_forward_pre_hook(self._replica, with_kwargs=True).remove)
         self._undo.append(register_optimizer_step_pre_hook(self._update).remove)
-        self._undo += [watch(self._called) for watch in UNDISPATCHED.loadable().values()]
+        self._undo += [watch(self._count_call) for watch in UNDISPATCHED.loadable().values()]
         if kernels:
             self._profiler = ProfilerSession()
             self._profiler.begin(use_device="cuda")
         calls = ExitStack()
-        calls.enter_context(CollectiveCalls(self._called))
+        calls.enter_context(CollectiveCalls(self._count_call))
         self._undo.append(calls.close)
 
     def end(self) -> None:
@@ -166,7 +166,7 @@ class TorchObserver(Observer):
         if not self._phases:
             return None
         if (parallel := data_parallel_of(self._model)) is not None and len(parallel.device_ids) > 1:
-            return self._copied(parallel)
+            return self._replica_copies(parallel)
         # What a program does while it is watched at first it must still do at the end.
         least = min(self._phases, key=lambda phase: (phase.kinds.total() > 0, phase.bytes / phase.steps))
         if not least.kinds and (self._problem or _may_be_unseen(self._ours)):
@@ -186,7 +186,7 @@ class TorchObserver(Observer):
             silent_steps=self._exchanges.silent_steps,
         )
 
-    def _copied(self, parallel: nn.DataParallel[nn.Module]) -> CommunicationSeen:
+    def _replica_copies(self, parallel: nn.DataParallel[nn.Module]) -> CommunicationSeen:
         """Passes of the replica that had fewest, none where a device had none: each begins with a copy of the model."""
         passes = Counter(self._replicas)
         calls = min(passes.values()) if len(passes) >= len(parallel.device_ids) else 0
@@ -211,7 +211,7 @@ class TorchObserver(Observer):
         hooked = any(getattr(module, "_comm_hooks", None) for module in modules)
         return round(phase.updates * (least_bytes(elements) if hooked else elements * LEAST_BITS / 8))
 
-    def _called(self, call: CollectiveCall) -> None:
+    def _count_call(self, call: CollectiveCall) -> None:
         self._phases[-1].kinds[call.kind] += 1
         self._phases[-1].sizes[call.kind] += call.bytes
 
@@ -227,7 +227,9 @@ class TorchObserver(Observer):
         self._elements.update((id(p), _gradient_elements(p)) for p in parameters if p.requires_grad)
         if self._gradient:
             return
-        self._gradient = any(p.grad is not None and bool(torch.count_nonzero(_stored(p.grad))) for p in parameters)
+        self._gradient = any(
+            p.grad is not None and bool(torch.count_nonzero(_local_values(p.grad))) for p in parameters
+        )
 
     def _count_step(self) -> None:
         """From one update of the first optimizer to its next."""
@@ -269,14 +271,14 @@ def watch_loaders(loading: LoaderTime) -> LoaderTime:
     original = getattr(_BaseDataLoaderIter.__next__, "scalecurve_original", _BaseDataLoaderIter.__next__)
 
     @functools.wraps(original)
-    def following(self: Any) -> Any:
+    def load_next(self: Any) -> Any:
         if threading.get_ident() != loop:
             return original(self)  # it prefetches
         with loading:
             return original(self)
 
-    following.__dict__["scalecurve_original"] = original
-    setattr(_BaseDataLoaderIter, "__next__", following)  # noqa: B010  # mypy refuses to assign a method
+    load_next.__dict__["scalecurve_original"] = original
+    setattr(_BaseDataLoaderIter, "__next__", load_next)  # noqa: B010  # mypy refuses to assign a method
     return loading
 
 
@@ -307,10 +309,10 @@ def _local(tensor: Tensor) -> Tensor:
 def _gradient_elements(parameter: Tensor) -> int:
     """Elements that this rank has of a gradient; of a sparse one, those that are stored."""
     gradient = parameter.grad
-    return _stored(gradient if gradient is not None and gradient.is_sparse else parameter).numel()
+    return _local_values(gradient if gradient is not None and gradient.is_sparse else parameter).numel()
 
 
-def _stored(tensor: Tensor) -> Tensor:
+def _local_values(tensor: Tensor) -> Tensor:
     """What is stored here of a sparse tensor, or of one whose ranks hold shares."""
     return tensor.detach().coalesce().values() if tensor.is_sparse else _local(tensor)
 

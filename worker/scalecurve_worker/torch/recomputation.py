@@ -48,7 +48,7 @@ def recomputed(model: nn.Module, mode: Recomputation) -> nn.Module:
     if not containers:
         name = type(model).__name__
         raise WorkloadError(f"workload.options.activationCheckpointing: {mode}: {name} is not made of blocks; use none")
-    options: dict[str, Any] = {} if mode is Recomputation.full else {"context_fn": _kept_and_recomputed}
+    options: dict[str, Any] = {} if mode is Recomputation.full else {"context_fn": _block_contexts}
     for blocks in containers:
         for index, block in enumerate(blocks):
             blocks[index] = checkpoint_wrapper(block, **options)
@@ -59,14 +59,14 @@ def plain(model: nn.Module) -> None:
     """Let the blocks of a model run without being recomputed; for counting what the model itself computes."""
     for module in model.modules():
         if isinstance(module, CheckpointWrapper):
-            module.checkpoint_fn = partial(_called)
+            module.checkpoint_fn = partial(_call)
 
 
-def _called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def _kept_and_recomputed() -> Contexts:
+def _block_contexts() -> Contexts:
     """The contexts of one block's forward pass and of its repetition."""
     return _contexts(partial(_policy, Counter()))
 

@@ -25,20 +25,20 @@ def of_torchvision(entries: Mapping[str, T]) -> dict[str, T]:
     pooling.
     """
     if "features.0.weight" in entries:
-        return {_of_classifier(name): entry for name, entry in entries.items()}
+        return {_rename_classifier(name): entry for name, entry in entries.items()}
     if "conv1.weight" not in entries or "layer1.0.conv1.weight" not in entries:
         return dict(entries)
     blocks = sorted({(int(m[1]), int(m[2])) for name in entries if (m := _BLOCK.fullmatch(name))})
     place = {block: index for index, block in enumerate(blocks)}
-    return {_renamed(name, place): entry for name, entry in entries.items()}
+    return {_rename_entry(name, place): entry for name, entry in entries.items()}
 
 
-def _of_classifier(name: str) -> str:
+def _rename_classifier(name: str) -> str:
     match = _CLASSIFIER.fullmatch(name)
     return f"head.{int(match[1]) + 2}.{match[2]}" if match else name
 
 
-def _renamed(name: str, place: Mapping[tuple[int, int], int]) -> str:
+def _rename_entry(name: str, place: Mapping[tuple[int, int], int]) -> str:
     for theirs, ours in _TOP.items():
         if name.startswith(theirs):
             return ours + name.removeprefix(theirs)

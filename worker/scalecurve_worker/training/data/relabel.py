@@ -37,7 +37,7 @@ def relabel(
     """
     present = _long_tail(stored, classes, request.imbalance, seed)
     labeled, unlabeled = _split(present, stored, classes, request.labeled, seed)
-    labels, flipped = _with_noise(stored[labeled], classes, request.noise, seed)
+    labels, flipped = _add_noise(stored[labeled], classes, request.noise, seed)
     pseudo = Relabeled(labeled[:0], labels[:0], LabelFacts(stored=0))
     if request.pseudo_labels is not None:
         if teacher is None:
@@ -50,7 +50,7 @@ def relabel(
         raise DataError("data.labels: no item is left to train on")
     before = len(items)
     if request.resampling is not Resampling.natural:
-        chosen = _resampled(labels, classes, _EXPONENT[request.resampling], seed)
+        chosen = _resample(labels, classes, _EXPONENT[request.resampling], seed)
         items, labels = items[chosen], labels[chosen]
     facts = LabelFacts(
         stored=len(stored),
@@ -97,7 +97,7 @@ def _split(present: Items, stored: Items, classes: int, share: float, seed: int)
     return np.sort(np.concatenate([one for one, _ in parts])), np.sort(np.concatenate([rest for _, rest in parts]))
 
 
-def _with_noise(labels: Items, classes: int, share: float, seed: int) -> tuple[Items, int]:
+def _add_noise(labels: Items, classes: int, share: float, seed: int) -> tuple[Items, int]:
     """Symmetric noise: exactly the share, rounded, is replaced by one of the other classes."""
     flips = round(share * len(labels))
     if flips == 0 or classes < 2:
@@ -126,7 +126,7 @@ def _pseudo(unlabeled: Items, stored: Items, scores: Scores, request: PseudoLabe
     return Relabeled(np.concatenate(items), np.concatenate(labels), LabelFacts(stored=len(stored)))
 
 
-def _resampled(labels: Items, classes: int, exponent: float, seed: int) -> Items:
+def _resample(labels: Items, classes: int, exponent: float, seed: int) -> Items:
     """As many items as before, class sizes in proportion to their power of ``exponent``: copies and a random rest."""
     random = _random(seed, 4)
     members = [each for each in _members(labels, classes) if len(each)]

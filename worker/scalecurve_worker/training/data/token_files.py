@@ -83,17 +83,17 @@ def _is_of(file: Path, split: FolderSplit) -> bool:
 def _binary(path: Path, vocabulary: int) -> Tokens:
     size = path.stat().st_size
     if (index := path.with_suffix(".idx")).exists():
-        return _indexed(path, size, index)
+        return _read_index(path, size, index)
     with path.open("rb") as file:
         magic, _, count = struct.unpack("<3i", file.read(12).ljust(12, b"\0"))
     if magic in _LLMC:
-        return _sized(Tokens(path, count, _LLMC[magic], _LLMC_HEADER), size, "its header")
+        return _check_size(Tokens(path, count, _LLMC[magic], _LLMC_HEADER), size, "its header")
     dtype = "u2" if vocabulary <= 1 << 16 else "u4"
     tokens = Tokens(path, size // int(dtype[1]), dtype)
-    return _sized(tokens, size, f"a vocabulary of {vocabulary}")
+    return _check_size(tokens, size, f"a vocabulary of {vocabulary}")
 
 
-def _indexed(path: Path, size: int, index: Path) -> Tokens:
+def _read_index(path: Path, size: int, index: Path) -> Tokens:
     """Megatron-LM's: magic, version, code of the type, sequences, documents; then each sequence's length."""
     data = index.read_bytes()
     if not data.startswith(_MEGATRON) or len(data) < 34:
@@ -106,10 +106,10 @@ def _indexed(path: Path, size: int, index: Path) -> Tokens:
     lengths = np.frombuffer(data[34 : 34 + 4 * sequences], dtype="<i4")
     if len(lengths) != sequences:
         raise DataError(f"tokens: {index}: cut off: {len(lengths)} of {sequences} sequences")
-    return _sized(Tokens(path, int(lengths.sum(dtype=np.int64)), _MEGATRON_TYPES[code]), size, index.name)
+    return _check_size(Tokens(path, int(lengths.sum(dtype=np.int64)), _MEGATRON_TYPES[code]), size, index.name)
 
 
-def _sized(tokens: Tokens, size: int, source: str) -> Tokens:
+def _check_size(tokens: Tokens, size: int, source: str) -> Tokens:
     """The same, if the file has as many bytes as it should."""
     expected = tokens.offset + tokens.count * int(tokens.dtype[1])
     if size != expected:
@@ -142,7 +142,7 @@ def _parquet(path: Path, column: str | None) -> Tokens:
 
 
 def _column(path: Path, schema: Any, column: str | None) -> str:
-    numbers = list(_of_integers(schema))
+    numbers = list(_integer_columns(schema))
     if column is not None and column in numbers:
         return column
     names = ", ".join(numbers) or "none"
@@ -153,7 +153,7 @@ def _column(path: Path, schema: Any, column: str | None) -> str:
     return numbers[0]
 
 
-def _of_integers(schema: Any) -> Iterator[str]:
+def _integer_columns(schema: Any) -> Iterator[str]:
     import pyarrow as pa
 
     for field in schema:

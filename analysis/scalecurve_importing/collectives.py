@@ -63,14 +63,14 @@ def collective_row(row: AllReduceRow, kind: Collective, tool: str, workers: int)
     return CollectiveRow(**fields, collective=kind, tool=tool)
 
 
-def with_rows(reading: Reading, rows: Sequence[AllReduceRow], kind: Collective, tool: str) -> Reading:
+def set_rows(reading: Reading, rows: Sequence[AllReduceRow], kind: Collective, tool: str) -> Reading:
     """Return the reading with these rows, as all-reduces or as rows of another collective."""
     if kind is Collective.all_reduce:
         return replace(reading, allreduce=tuple(rows))
     return replace(reading, collectives=tuple(collective_row(row, kind, tool, reading.workers) for row in rows))
 
 
-def of_several_kinds(readings: Sequence[Reading], tool: str = "nccl-tests") -> list[Reading]:
+def merge_collectives(readings: Sequence[Reading], tool: str = "nccl-tests") -> list[Reading]:
     """Bring readings that are not all of all-reduces into one form; those of the same processes are one run."""
     merged: list[Reading] = []
     for reading in readings:

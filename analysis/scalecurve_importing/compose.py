@@ -19,7 +19,7 @@ from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
 from scalecurve_api.text import count as counted
 from scalecurve_api.text import few
-from scalecurve_importing.collectives import of_several_kinds
+from scalecurve_importing.collectives import merge_collectives
 from scalecurve_importing.reading import Reading, SourceError, Stretch, Unit, Value
 
 ENGINE = "import"
@@ -75,7 +75,7 @@ def compose(name: str, readings: Sequence[Reading]) -> Composed:
     if collective == {True}:
         readings = _require_one_benchmark(readings)
         if any(reading.collectives for reading in readings):
-            readings = of_several_kinds(readings)
+            readings = merge_collectives(readings)
     placed, constants = _place_readings(readings)
     counts: dict[tuple[str, int, int, str], int] = {}
     numbered, places = [], dict[object, str]()

@@ -15,7 +15,7 @@ from scalecurve_api.text import few
 from scalecurve_importing.columns import ColumnError, Statements, entry_of, meaning
 from scalecurve_importing.histories import steps_of
 from scalecurve_importing.importer import Importer
-from scalecurve_importing.printed_lines import printed_lines, without_prefixes
+from scalecurve_importing.printed_lines import parse_printed_lines, strip_prefixes
 from scalecurve_importing.reading import Reading, SourceError, Unit
 from scalecurve_importing.run_lines import runs_of
 from scalecurve_importing.series import readings_of
@@ -38,7 +38,7 @@ class _Line:
 
 def recognized(path: Path, head: str) -> bool:
     """Return whether the text has lines of DLLogger."""
-    return _LINE.search(without_prefixes(head)) is not None
+    return _LINE.search(strip_prefixes(head)) is not None
 
 
 def read(path: Path, statements: Statements) -> list[Reading]:
@@ -69,7 +69,7 @@ def read(path: Path, statements: Statements) -> list[Reading]:
 
 
 def _trees(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    for line in printed_lines(read_text(path)):
+    for line in parse_printed_lines(read_text(path)):
         if match := _LINE.match(line.text):
             try:
                 tree = json.loads(match[1])

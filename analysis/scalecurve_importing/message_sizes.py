@@ -16,12 +16,12 @@ from scalecurve_importing.collectives import (
     data_type,
     refuse_one_rank,
     refuse_other_collectives,
-    with_rows,
+    set_rows,
 )
 from scalecurve_importing.columns import Statements
 from scalecurve_importing.importer import Importer
 from scalecurve_importing.numbers import number
-from scalecurve_importing.printed_lines import printed_lines, without_prefixes
+from scalecurve_importing.printed_lines import parse_printed_lines, strip_prefixes
 from scalecurve_importing.reading import Reading, SourceError
 from scalecurve_importing.stated import stated
 from scalecurve_importing.text_file import read_text
@@ -43,12 +43,12 @@ _UCC_TABLE = re.compile(r"^\s*Count\s+Size\s+Time, us", re.MULTILINE)
 
 def osu_recognized(path: Path, head: str) -> bool:
     """Return whether a collective benchmark of OSU printed this."""
-    return _OSU.search(without_prefixes(head)) is not None
+    return _OSU.search(strip_prefixes(head)) is not None
 
 
 def ucc_recognized(path: Path, head: str) -> bool:
     """Return whether ``ucc_perftest`` printed this."""
-    text = without_prefixes(head)
+    text = strip_prefixes(head)
     return _UCC.search(text) is not None and _UCC_TABLE.search(text) is not None
 
 
@@ -94,7 +94,7 @@ def read_ucc(path: Path, statements: Statements) -> list[Reading]:
 
 
 def _parts(path: Path, title: re.Pattern[str]) -> Iterator[tuple[re.Match[str], list[str]]]:
-    lines = [line.text for line in printed_lines(read_text(path))]
+    lines = [line.text for line in parse_printed_lines(read_text(path))]
     starts = [(at, match) for at, line in enumerate(lines) if (match := title.match(line))]
     if not starts:
         raise SourceError(f"{path}: has no line {title.pattern.lstrip('^')!r}, which begins a test")
@@ -141,10 +141,10 @@ def _finish_reading(path: Path, reading: Reading, rows: Sequence[AllReduceRow], 
         raise SourceError(f"{path}: has no line with a size and a time; was the test interrupted?")
     counted = "; its sizes are of one peer, and times the ranks here" if kind in _OF_ONE_PEER else ""
     note = f"{kind.value} of {tool.upper()}, {_MEAN}{counted}"
-    return replace(with_rows(reading, rows, kind, tool), notes=(*reading.notes, note))
+    return replace(set_rows(reading, rows, kind, tool), notes=(*reading.notes, note))
 
 
-def of_table(path: Path, rows: Sequence[tuple[Mapping[str, str], Reading, float]]) -> list[Reading]:
+def build_table_readings(path: Path, rows: Sequence[tuple[Mapping[str, str], Reading, float]]) -> list[Reading]:
     """Build a reading for every worker count and collective of a table's (cells, reading, microseconds)."""
     groups: dict[tuple[int, int | None, str, str, str], list[tuple[Mapping[str, str], Reading, float]]] = {}
     for cells, reading, time in rows:
@@ -163,7 +163,7 @@ def of_table(path: Path, rows: Sequence[tuple[Mapping[str, str], Reading, float]
             "" if "collective" in own[0][0] else ", all-reduces (no column collective)"
         )
         reading = replace(own[0][1], repetition=None, stretches=(), notes=(note,), factors={})
-        readings.append(with_rows(reading, measured, kind, "a table"))
+        readings.append(set_rows(reading, measured, kind, "a table"))
     return readings
 
 

@@ -24,12 +24,12 @@ from scalecurve_importing.collectives import (
     refuse_lone_processes,
     refuse_one_rank,
     refuse_other_collectives,
-    with_rows,
+    set_rows,
     wrong_sums,
 )
 from scalecurve_importing.columns import Statements
 from scalecurve_importing.importer import Importer
-from scalecurve_importing.printed_lines import printed_lines, without_prefixes
+from scalecurve_importing.printed_lines import parse_printed_lines, strip_prefixes
 from scalecurve_importing.reading import Reading, SourceError
 from scalecurve_importing.stated import agreed, stated
 from scalecurve_importing.text_file import read_text
@@ -52,7 +52,7 @@ _HIDDEN = "NCCL_"
 
 def recognized(path: Path, head: str) -> bool:
     """Return whether nccl-tests printed this, or its ``-J`` wrote it."""
-    if re.search(r"^# nThread \d+ nGpus \d+ minBytes", without_prefixes(head), re.MULTILINE):
+    if re.search(r"^# nThread \d+ nGpus \d+ minBytes", strip_prefixes(head), re.MULTILINE):
         return True
     return head.lstrip().startswith("{") and '"nccl_version"' in head and '"minimum_bytes"' in head
 
@@ -62,7 +62,7 @@ def read(path: Path, statements: Statements) -> list[Reading]:
     text = read_text(path)
     if text.lstrip().startswith("{"):
         return _read_json(path, text, statements)
-    lines = printed_lines(text)
+    lines = parse_printed_lines(text)
     refuse_lone_processes(lines, str(path))
     tests = list(_tests([line.text for line in lines]))
     started = {name for line in lines for name in _PROGRAM.findall(line.text)}
@@ -206,7 +206,7 @@ def _finish_readings(
     notes = (*reading.notes, *_network(reading), _MEAN)
     return [
         replace(
-            with_rows(reading, own, collective, "nccl-tests"),
+            set_rows(reading, own, collective, "nccl-tests"),
             backend="nccl",
             benchmark={**benchmark_of(kind, reading), **reading.benchmark},
             factors=data_type(kind),

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from scalecurve_api.files import read_regular
 from scalecurve_api.model import Model
 from scalecurve_api.programs.log_format import LineReader, LogFormat
-from scalecurve_importing.printed_lines import printed_lines
+from scalecurve_importing.printed_lines import parse_printed_lines
 from scalecurve_importing.reading import SourceError
 
 SHIPPED = Path(__file__).with_name("patterns.toml")
@@ -88,7 +88,7 @@ def named(text: str, tools: Mapping[str, ToolPattern]) -> ToolPattern | None:
 
 def recognize(head: str, tools: Mapping[str, ToolPattern]) -> str | None:
     """Find the one tool of which a text has several lines; None where it has those of none, or of two."""
-    lines = [line.text for line in printed_lines(head)]
+    lines = [line.text for line in parse_printed_lines(head)]
     automatic = {name: tool for name, tool in tools.items() if tool.automatic}
     readers = {name: LineReader(LogFormat(pattern=tool.pattern)) for name, tool in automatic.items()}
     counts = {name: sum(reader.read(line) is not None for line in lines) for name, reader in readers.items()}

@@ -16,7 +16,7 @@ from scalecurve_api.programs.log_format import LONGEST_LINE, LineReader, LogForm
 from scalecurve_importing.columns import Statements
 from scalecurve_importing.importer import Importer
 from scalecurve_importing.pattern_library import ToolPattern, library, named, recognize
-from scalecurve_importing.printed_lines import PrintedLine, printed_lines
+from scalecurve_importing.printed_lines import PrintedLine, parse_printed_lines
 from scalecurve_importing.reading import Reading, SourceError
 from scalecurve_importing.stated import agreed
 from scalecurve_importing.text_file import read_text
@@ -43,7 +43,7 @@ def read(path: Path, statements: Statements) -> list[Reading]:
 def first_matches(path: Path, statements: Statements, most: int = 3) -> list[str]:
     """List the first lines that the pattern reads, with what it reads in them, for a look before an import."""
     reader = _reader(_log(_add_tool_pattern(path, statements)[0]))
-    matches = ((line, said) for line in printed_lines(read_text(path)) if (said := reader(line.text)) is not None)
+    matches = ((line, said) for line in parse_printed_lines(read_text(path)) if (said := reader(line.text)) is not None)
     return [_spell_line(line, said) for line, said in islice(matches, most)]
 
 
@@ -69,7 +69,7 @@ def _facts_in(text: str, tool: ToolPattern, place: str) -> dict[str, str]:
     """The fields that lines of a log state; raises SourceError where two lines contradict each other."""
     found: dict[str, str] = {}
     for search in [_limit_time(re.compile(expression).search, "facts") for expression in tool.facts]:
-        for match in filter(None, (search(line.text[:LONGEST_LINE]) for line in printed_lines(text))):
+        for match in filter(None, (search(line.text[:LONGEST_LINE]) for line in parse_printed_lines(text))):
             for name, value in match.groupdict().items():
                 if found.setdefault(name, value) != value:
                     raise SourceError(f"{place}: has {name} {found[name]} and {value}: split it at its runs")
@@ -146,7 +146,7 @@ def _check_ok(path: Path, ok: str | None) -> None:
     except (re.error, OverflowError, RecursionError) as error:
         raise SourceError(f"--ok: got {ok!r}, expected a regular expression: {error}") from None
     found = _limit_time(expression.search, "--ok")
-    if any(found(line.text[:LONGEST_LINE]) for line in printed_lines(read_text(path))):
+    if any(found(line.text[:LONGEST_LINE]) for line in parse_printed_lines(read_text(path))):
         return
     raise SourceError(f"{path}: has no line with --ok {ok!r}: the run did not end well, and no number of it counts")
 

@@ -41,14 +41,14 @@ class PrintedLine:
 
 
 @lru_cache(maxsize=2)
-def printed_lines(text: str) -> Sequence[PrintedLine]:
+def parse_printed_lines(text: str) -> Sequence[PrintedLine]:
     """Return every line of a text, without colors, dates and prefixes."""
     return tuple(_line(number, line) for number, line in enumerate(text.splitlines(), start=1))
 
 
-def without_prefixes(text: str) -> str:
+def strip_prefixes(text: str) -> str:
     """Return the text as the programs printed it."""
-    return "\n".join(line.text for line in printed_lines(text))
+    return "\n".join(line.text for line in parse_printed_lines(text))
 
 
 def _line(number: int, line: str) -> PrintedLine:

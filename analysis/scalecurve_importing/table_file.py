@@ -12,11 +12,11 @@ from scalecurve_importing.columns import Meaning, Statements, copies, meanings, 
 from scalecurve_importing.foreign import is_json, named
 from scalecurve_importing.histories import ORDERS, histories
 from scalecurve_importing.importer import Importer
-from scalecurve_importing.message_sizes import of_table
+from scalecurve_importing.message_sizes import build_table_readings
 from scalecurve_importing.numbers import number
 from scalecurve_importing.reading import Reading, SourceError, Stretch, Unit
 from scalecurve_importing.stated import agreed, stated, tokens_a_step
-from scalecurve_importing.table_kinds import prepared, with_growing_models
+from scalecurve_importing.table_kinds import merge_growing_models, prepared
 from scalecurve_importing.text_file import read_text
 
 Rows = Iterator[tuple[str, dict[str, str]]]
@@ -60,7 +60,7 @@ def readings_of_rows(path: Path, rows: Rows, statements: Statements) -> list[Rea
         read.append((cells, _read_row(place, cells, fields, statements, ordered)))
     if not read:
         raise SourceError(f"{path}: has no row with a result")
-    readings = histories(path.name, read) if ordered else with_growing_models([reading for _, reading in read])
+    readings = histories(path.name, read) if ordered else merge_growing_models([reading for _, reading in read])
     return [replace(reading, notes=(*reading.notes, *table.notes)) for reading in readings]
 
 
@@ -78,7 +78,7 @@ def _messages(
         cells = agreed(statements.facts, own, place)
         reading = stated(cells, place, f"{place}, ".__add__, {})
         timed.append((cells, reading, seconds(cells[name], fields[name], place) * 1e6))
-    return of_table(path, timed)
+    return build_table_readings(path, timed)
 
 
 def _cells(

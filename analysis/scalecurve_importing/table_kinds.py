@@ -45,7 +45,7 @@ def prepared(rows: Sequence[Row], statements: Statements) -> PreparedTable:
     return _ignore_columns(table, _growth(rows, headers, table.statements))
 
 
-def with_growing_models(readings: Sequence[Reading]) -> list[Reading]:
+def merge_growing_models(readings: Sequence[Reading]) -> list[Reading]:
     """Merge models that are each of one worker count into one curve, weak, where the rates are of arithmetic."""
     models: dict[str | None, set[int]] = {}
     for reading in readings:

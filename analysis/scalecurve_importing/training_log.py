@@ -13,7 +13,7 @@ from scalecurve_api.programs.log_format import KnownLog, LineReader, LogFormat, 
 from scalecurve_api.text import few
 from scalecurve_importing.columns import Statements
 from scalecurve_importing.importer import Importer
-from scalecurve_importing.printed_lines import PrintedLine, printed_lines
+from scalecurve_importing.printed_lines import PrintedLine, parse_printed_lines
 from scalecurve_importing.reading import Reading, SourceError, Unit
 from scalecurve_importing.run_lines import StepLine, runs_of
 from scalecurve_importing.series import readings_of
@@ -32,7 +32,7 @@ _Reported = tuple[PrintedLine, ReportedLine]
 def recognized(path: Path, head: str, form: KnownLog) -> bool:
     """Return whether a text has lines of this program."""
     reader = LineReader(LogFormat(format=form))
-    lines = [said for line in printed_lines(head) if (said := reader.read(line.text)) is not None]
+    lines = [said for line in parse_printed_lines(head) if (said := reader.read(line.text)) is not None]
     return sum(_is_timed(line) for line in lines) >= min(_FEW, max(1, len(lines)))
 
 
@@ -48,7 +48,7 @@ def runs_in(
     """Read the runs whose steps a log states in this format."""
     lines = [
         (line, said)
-        for line in printed_lines(read_text(path))
+        for line in parse_printed_lines(read_text(path))
         if (said := read_line(line.text)) is not None and _is_timed(said)
     ]
     if not lines:
@@ -63,7 +63,7 @@ def runs_in(
 
 def _add_workers(facts: Mapping[str, str], path: Path) -> Mapping[str, str]:
     """The statements, with the worker count that the program printed; raises SourceError where they differ."""
-    matches = (_WORKERS.search(line.text) for line in printed_lines(read_text(path)))
+    matches = (_WORKERS.search(line.text) for line in parse_printed_lines(read_text(path)))
     counts = {int(match[1]) for match in matches if match}
     if len(counts) > 1:
         raise SourceError(

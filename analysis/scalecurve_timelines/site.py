@@ -37,7 +37,7 @@ from scalecurve_timelines.tables import (
     relative,
     sessions_table,
 )
-from scalecurve_timelines.timeline import Curve, ExperimentTimeline, History, LevelShift, known_facts
+from scalecurve_timelines.timeline import Curve, ExperimentTimeline, History, LevelShift, list_fact_names
 
 _GROUPS = ("machine", "device", "version of torch", "version of tensorflow", "version of scalecurve", "engine_version")
 _LONGEST_NAME = 80
@@ -104,7 +104,7 @@ def _index(environment: jinja2.Environment, history: History, pages: Sequence[Pa
 
 def _page(history: History, timeline: ExperimentTimeline, file: str) -> Page:
     alone = replace(history, timelines=(timeline,), notes=())
-    facts = known_facts(timeline.sessions)
+    facts = list_fact_names(timeline.sessions)
     groups = [groups_table(alone, name) for name in _GROUPS if name in facts]
     tables = [
         changes_table(alone),

@@ -17,8 +17,8 @@ from scalecurve_timelines.timeline import (
     History,
     LevelShift,
     PastSession,
-    known_facts,
     level_of,
+    list_fact_names,
 )
 
 SESSION = "session"
@@ -127,7 +127,7 @@ def groups_table(history: History, by: str) -> Table:
 
     Raises ValueError for a name under which nothing was recorded.
     """
-    names = known_facts([session for timeline in history.timelines for session in timeline.sessions])
+    names = list_fact_names([session for timeline in history.timelines for session in timeline.sessions])
     name = by if by in names else f"{_VERSION}{by}"
     if name not in names:
         short = [known.removeprefix(_VERSION) for known in names if not known.startswith(("variable ", "setting "))]
@@ -235,5 +235,5 @@ def _relative_change(curve: Curve) -> Estimate | None:
 
 
 def _find_varying_versions(sessions: Sequence[PastSession]) -> list[str]:
-    names = [name for name in known_facts(sessions) if name.startswith(_VERSION)]
+    names = [name for name in list_fact_names(sessions) if name.startswith(_VERSION)]
     return [name for name in names if len({session.fact(name) for session in sessions}) > 1]

@@ -309,7 +309,7 @@ def day(ns: int) -> str:
     return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d")
 
 
-def known_facts(sessions: Iterable[PastSession]) -> list[str]:
+def list_fact_names(sessions: Iterable[PastSession]) -> list[str]:
     """List the names of everything that was recorded of these sessions."""
     return sorted({name for session in sessions for r in session.readings.values() for name in r.facts})
 

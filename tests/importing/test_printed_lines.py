@@ -6,7 +6,7 @@ import pytest
 
 from scalecurve_importing.columns import Statements
 from scalecurve_importing.import_bundle import importer_of
-from scalecurve_importing.printed_lines import printed_lines
+from scalecurve_importing.printed_lines import parse_printed_lines
 from tests.importing.test_collective_files import printed
 
 PREFIXES = {
@@ -34,7 +34,7 @@ PREFIXES = {
 @pytest.mark.parametrize("text", ["#  Rank  0 Pid 12 on host", "iteration 7/ 9 | lm loss: 2"])
 def test_a_prefix_goes_and_its_rank_stays(name: str, text: str) -> None:
     prefix, process = PREFIXES[name]
-    (line,) = printed_lines(prefix + text)
+    (line,) = parse_printed_lines(prefix + text)
     assert (line.text, line.process) == (text, process)
 
 
@@ -50,7 +50,7 @@ def test_a_prefix_goes_and_its_rank_stays(name: str, text: str) -> None:
     ],
 )
 def test_what_is_no_prefix_stays(text: str) -> None:
-    assert printed_lines(text)[0].text == text
+    assert parse_printed_lines(text)[0].text == text
 
 
 @pytest.mark.parametrize("name", PREFIXES)

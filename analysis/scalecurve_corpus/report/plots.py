@@ -30,7 +30,7 @@ _MFU_CAPTION = (
 
 
 @plot("among-published", section="among-published", order=10)
-def among_published(analysis: Analysis) -> Drawing | None:
+def rate_among_published(analysis: Analysis) -> Drawing | None:
     """Draw a panel for each device and model with a comparable point."""
     kinds: dict[tuple[str, str, str], list[PublishedStanding]] = {}
     for standing in analysis.once(comparable_standings):

@@ -119,7 +119,7 @@ def all_reduce_points(bundle: Bundle) -> dict[str, tuple[TimedAllReduce, ...]]:
     return {series: tuple(points) for series, points in out.items() if points}
 
 
-def timed_collectives(bundle: Bundle) -> dict[tuple[str, Collective], tuple[TimedAllReduce, ...]]:
+def collective_points(bundle: Bundle) -> dict[tuple[str, Collective], tuple[TimedAllReduce, ...]]:
     """Collect points of ``program: collectives`` by series and collective: its own right results of single messages."""
     out: dict[tuple[str, Collective], list[TimedAllReduce]] = {}
     for each in collectives([bundle]).results:
@@ -139,7 +139,7 @@ def compare_bundle(bundle: Bundle, prefix: str = "") -> tuple[tuple[CollectiveCo
             comparisons.append(compare_algorithms(points, series=prefix + name, requested=requested.get(name)))
         except FitError as error:
             failures.append(f"{name}: {error}")
-    for (series, kind), timed in timed_collectives(bundle).items():
+    for (series, kind), timed in collective_points(bundle).items():
         name = f"{series} {kind.value}"
         try:
             comparisons.append(compare_algorithms(timed, series=prefix + name, collective=kind))

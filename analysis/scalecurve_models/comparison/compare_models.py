@@ -141,7 +141,7 @@ def idle_worker_notes(comparisons: Sequence[SeriesComparison], workers: Sequence
     return [
         f"{each.series.name}: omitted {', '.join(f'{n:,}' for n in over)} (more workers than samples in the batch)."
         for each in comparisons
-        if (over := each.series.exceeding_batch(workers))
+        if (over := each.series.counts_beyond_batch(workers))
     ]
 
 

@@ -71,14 +71,14 @@ class ObservedSeries:
     def at(self, workers: int) -> ObservedPoint | None:
         return next((point for point in self.points if point.workers == workers), None)
 
-    def exceeding_batch(self, workers: Collection[int]) -> tuple[int, ...]:
+    def counts_beyond_batch(self, workers: Collection[int]) -> tuple[int, ...]:
         """Select counts that exceed the global batch of strong scaling, which leaves some workers without a sample."""
         batch = self.points[0].point.global_batch if self.mode is Mode.strong else None
         return tuple(sorted(n for n in workers if batch is not None and n > batch))
 
     def counts_with(self, further: Collection[int]) -> list[int]:
         """Return the measured counts and the ``further`` ones that the batch allows, ascending."""
-        return sorted({*self.workers, *further} - {*self.exceeding_batch(further)})
+        return sorted({*self.workers, *further} - {*self.counts_beyond_batch(further)})
 
     @property
     def axes(self) -> tuple[tuple[str, AxisValue], ...]:

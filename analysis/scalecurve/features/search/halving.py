@@ -60,7 +60,7 @@ def entrants(points: Iterable[Point]) -> list[Point]:
     return [point for members in grouped(points).values() if len(members) > FINALISTS for point in members]
 
 
-def of_rung(
+def make_rung_experiment(
     experiment: ScalingExperiment, rung: Rung, points: Sequence[Point], left_out: Sequence[Point]
 ) -> ScalingExperiment:
     """Make the experiment of one rung: its entrants, each once and briefly. Failures drop a point and end nothing."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.features.search.bundle_file import SEARCH_FILE, DroppedPoint, RefusedPoint, SearchRecord, SearchRung
-from scalecurve.features.search.halving import Rung, entrants, of_rung, passed, rungs
+from scalecurve.features.search.halving import Rung, entrants, make_rung_experiment, passed, rungs
 from scalecurve.planning.candidates import Candidates, grouped, key_of, without
 from scalecurve.planning.plan import seconds_in
 from scalecurve.statistics.intervals import throughput
@@ -55,7 +55,7 @@ class Search:
                 break
             names = {key_of(point) for point in entering}
             others = [point for point in self.candidates.points if key_of(point) not in names]
-            experiment = of_rung(self.candidates.experiment, rung, entering, others)
+            experiment = make_rung_experiment(self.candidates.experiment, rung, entering, others)
             if not self.run(experiment, self.rung_folder(rung)):
                 return None
             left = self._finish_rung(rung, left, entering)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from scalecurve.features.accuracy.results import PointTraining
 from scalecurve.features.accuracy.results.outcome import spelled_axis
-from scalecurve.features.accuracy.results.tables import known_scale, noise_by_epoch
+from scalecurve.features.accuracy.results.tables import estimate_noise_scale, noise_by_epoch
 from scalecurve.features.accuracy.sections import training_of
 from scalecurve.render import formatting
 from scalecurve.render.labels import brief, shortened
@@ -76,7 +76,7 @@ def noise_scale(analysis: Analysis) -> Drawing | None:
     """Draw one curve per point, if any epoch's scale is known."""
     curves = []
     for p in analysis.once(training_of).points:
-        scales = [(epoch, known_scale(p, rows)) for epoch, rows in noise_by_epoch(p).items()]
+        scales = [(epoch, estimate_noise_scale(p, rows)) for epoch, rows in noise_by_epoch(p).items()]
         epoch_scales = [(epoch, scale) for epoch, scale in scales if scale is not None and scale.value > 0]
         if epoch_scales:
             curves.append((p, epoch_scales))

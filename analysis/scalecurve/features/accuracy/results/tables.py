@@ -151,7 +151,11 @@ def noise_table(points: Sequence[PointTraining]) -> Table:
     rows = [
         (
             *(*place(p), epoch, scales[0].steps, scales[0].small_batch, scales[0].large_batch),
-            *(fmean(row.gradient2 for row in scales), fmean(row.trace for row in scales), known_scale(p, scales)),
+            *(
+                fmean(row.gradient2 for row in scales),
+                fmean(row.trace for row in scales),
+                estimate_noise_scale(p, scales),
+            ),
             f"{sum(row.simple is not None for row in scales)}/{len(scales)}",
         )
         for p in points
@@ -174,7 +178,7 @@ def noise_by_epoch(p: PointTraining) -> dict[int, list[NoiseScaleRow]]:
     return dict(sorted(out.items()))
 
 
-def known_scale(p: PointTraining, rows: Sequence[NoiseScaleRow]) -> Estimate | None:
+def estimate_noise_scale(p: PointTraining, rows: Sequence[NoiseScaleRow]) -> Estimate | None:
     """Estimate the mean over repetitions if all have it: those without are the noisiest."""
     if len(rows) == 1 and rows[0].simple is not None and rows[0].simple_low is not None:
         if not is_informative(rows[0].simple_low, rows[0].simple_high):

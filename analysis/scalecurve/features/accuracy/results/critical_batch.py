@@ -57,7 +57,7 @@ def critical_batches(points: Sequence[PointTraining]) -> tuple[SeriesCriticalBat
 
 
 def noise_scale_of_run(rows: Sequence[NoiseScaleRow]) -> tuple[float, float, float] | None:
-    """Compute a run's (noise scale, low, high): medians over the epochs that tell it, where more than half of them do."""
+    """Compute a run's (noise scale, low, high): medians over the epochs that tell it, if more than half do."""
     identified = [row for row in rows if row.simple and row.simple_low is not None and row.simple_high is not None]
     if 2 * len(identified) <= len(rows):
         return None
@@ -84,7 +84,7 @@ def _series_critical_batch(series: str, points: tuple[PointTraining, ...]) -> Se
 
 
 def critical_batch_table(batches: Sequence[SeriesCriticalBatch]) -> Table:
-    """Tabulate steps and samples of every measured worker count, as multiples of the fewest that any batch would take."""
+    """Tabulate steps and samples of every worker count, as multiples of the fewest that any batch would take."""
     columns = (
         Column("series", "Series"),
         Column("workers", "Workers", "count"),

@@ -29,7 +29,7 @@ class Extrapolated:
 
 
 def extrapolate(runs: Runs, workers: int, level: float = 0.95, *, logarithm: bool = True) -> Extrapolated:
-    """Estimate the mean at ``workers``; ``runs`` has one value for each run of every count, positive where ``logarithm``.
+    """Estimate the mean at ``workers``; ``runs`` has a value for each run of every count, positive where ``logarithm``.
 
     Raises ValueError for counts below 1, or values of which there is no logarithm.
     """

@@ -14,7 +14,7 @@ Key = tuple[int, str]
 
 
 def quantization_tables(points: Sequence[PointTraining]) -> tuple[Table, Table]:
-    """Tabulate (accuracy and size, error of the logits): a row for each bit width and scheme, a column for each stage."""
+    """Tabulate (accuracy and size, error of the logits): a row for each bit width and scheme, a column a stage."""
     quantized = [p for p in points if facts_of(p)]
     return _accuracy(quantized), _error(quantized)
 

@@ -82,7 +82,7 @@ class NoSshKeygen(Exception):
     """OpenSSH's ``ssh-keygen`` is not installed."""
 
 
-def signed_by(digest: str | None, signature: Path, allowed_signers: Path) -> Claim:
+def check_signature(digest: str | None, signature: Path, allowed_signers: Path) -> Claim:
     """Whether one of the allowed signers has signed this digest, with a newline behind it.
 
     Raises:

@@ -153,14 +153,14 @@ def _predict(arguments: _Arguments) -> Prediction:
 def _calibrate(arguments: _Arguments, file: Path, network: Network, platform: Platform) -> tuple[Platform, list[Table]]:
     """The platform with the PPP of the one-worker steps; the calibration, and the other steps against Paleo."""
     from scalecurve_models.paleo.calibration import calibrate, read_measured
-    from scalecurve_models.paleo.tables import calibration_table, measured_table
+    from scalecurve_models.paleo.tables import calibration_table, measurement_table
 
     steps = read_measured(file, network)
     calibration = calibrate([step for step in steps if step.workers == 1], platform, variant=arguments.variant)
     tables = [calibration_table(calibration)]
     if any(step.workers > 1 for step in steps):
         work, variant = arguments.work, arguments.variant
-        tables.append(measured_table(steps, platform, calibration.platform, work, variant=variant))
+        tables.append(measurement_table(steps, platform, calibration.platform, work, variant=variant))
     return calibration.platform, tables
 
 

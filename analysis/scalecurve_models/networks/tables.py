@@ -9,7 +9,7 @@ from scalecurve_models.networks.graph import Network
 from scalecurve_models.networks.inception import InceptionAnalysis
 from scalecurve_models.networks.layer import Conv, Deconv, Dense, Input, Pair, Pool, Shape, spell
 from scalecurve_models.networks.receptive import stack_field
-from scalecurve_models.networks.window import reach, spelled_extent
+from scalecurve_models.networks.window import describe_extent, reach
 
 TOTAL = "total"
 WINDOWS = "An output's height is floor((height + 2*padding - kernel) / stride) + 1; padded same, ceil(height / stride)."
@@ -122,7 +122,7 @@ def _window(entry: LayerCount) -> tuple[Cell, Cell]:
     padding = "0" if layer.padding == "valid" else "x".join(map(str, pads))
     if isinstance(layer, Pool) and layer.grid is not None:
         return padding, None
-    return padding, spelled_extent(layer.padding, 0, entry.inputs[0][0], kernel, stride, rounded_up)
+    return padding, describe_extent(layer.padding, 0, entry.inputs[0][0], kernel, stride, rounded_up)
 
 
 def _layer_row(entry: LayerCount, convention: Convention, total: int, batch: int) -> tuple[Cell, ...]:

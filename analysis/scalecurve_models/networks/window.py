@@ -40,7 +40,7 @@ def extent(padding: Padding, axis: int, size: int, kernel: int, stride: int, cei
     return windows - 1 if (windows - 1) * stride >= size + pad else windows
 
 
-def spelled_extent(padding: Padding, axis: int, size: int, kernel: int, stride: int, ceil: bool = False) -> str:
+def describe_extent(padding: Padding, axis: int, size: int, kernel: int, stride: int, ceil: bool = False) -> str:
     """The number of windows along one axis as written-out arithmetic: ``floor((227 + 0 + 0 - 11) / 4) + 1 = 55``."""
     windows = extent(padding, axis, size, kernel, stride, ceil)
     if padding == "same":

@@ -150,7 +150,7 @@ def calibration_table(calibration: PppCalibration) -> Table:
     return Table("calibration", calibration.sentence, columns, rows, calibration.notes)
 
 
-def measured_table(
+def measurement_table(
     points: Sequence[MeasuredStep],
     initial: Platform,
     calibrated: Platform,

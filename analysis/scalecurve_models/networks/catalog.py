@@ -60,7 +60,7 @@ def network_of(workload: Workload) -> Network:
     if not workload.runs or not workload.takes_batch:
         raise NetworkError(f"program {workload.program} has no known network; name one with --network")
     network = network_of_model(workload.model)
-    shape = workload.data.known_shape
+    shape = workload.data.sample_shape
     if shape is None:
         return network
     if len(shape) != 3:

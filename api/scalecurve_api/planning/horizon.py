@@ -43,7 +43,7 @@ def horizon(
     """
     measure, size, total = spec.measure, len(plan.points), len(plan.trials)
     least, per_session = size * measure.repetitions, size * measure.most_repetitions
-    needless = _beyond(plan, results, full)
+    needless = _needless_trials(plan, results, full)
     for session, first in enumerate(range(0, total, per_session)):
         due = began.get(session - 1, float("-inf")) + measure.sessions.every_hours * 3600
         if now < due:
@@ -69,11 +69,11 @@ def dropped(
     by_position = {at: results[name] for at, name in enumerate(names) if name in results}
     at_full = {at for at in by_position if names[at] in full}
     if spec.measure.precision is None:
-        return {names[at] for at in _beyond(plan, by_position, at_full)}
+        return {names[at] for at in _needless_trials(plan, by_position, at_full)}
     return {names[at] for at in horizon(spec, plan, by_position, {}, 0.0, at_full).dropped}
 
 
-def _beyond(plan: Plan, results: Mapping[int, float | None], full: Collection[int]) -> set[int]:
+def _needless_trials(plan: Plan, results: Mapping[int, float | None], full: Collection[int]) -> set[int]:
     """The trials without a result that the end of their ladder makes needless."""
     ended = beyond(plan.points, (plan.trials.point(at) for at in full))
     if not ended:

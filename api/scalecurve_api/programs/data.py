@@ -22,7 +22,7 @@ class DataSource(StrEnum):
     tokens = "tokens"
 
     @property
-    def on_disk(self) -> bool:
+    def is_on_disk(self) -> bool:
         return self not in (DataSource.synthetic, DataSource.digits)
 
     @property
@@ -36,7 +36,7 @@ class DataSource(StrEnum):
         return {DataSource.cifar10: 50_000, DataSource.fashion_mnist: 60_000}.get(self)
 
     @property
-    def of_images(self) -> bool:
+    def has_images(self) -> bool:
         return self not in (DataSource.synthetic, DataSource.tokens)
 
 
@@ -84,7 +84,7 @@ class Data(Described):
     """Number of classes, or size of the vocabulary; the model's own by default."""
 
     @property
-    def known_shape(self) -> tuple[int, ...] | None:
+    def sample_shape(self) -> tuple[int, ...] | None:
         """Shape of one sample, (channels, height, width) for an image; None where the model decides."""
         return tuple(self.shape) if self.shape is not None else _OWN_SHAPE.get(self.source)
 
@@ -137,14 +137,14 @@ class TrainingData(Data):
             yield "validation", only_with("source image-folder")
         yield from self.labels.problems()
         for field in ("labels", "pictures"):
-            if not self.source.of_images and getattr(self, field) != type(self).model_fields[field].default:
+            if not self.source.has_images and getattr(self, field) != type(self).model_fields[field].default:
                 yield field, forbidden(f"source {self.source} has no stored labels")
         if self.shape is not None and self.cutout > max(self.shape[-2:]):
             yield "cutout", expected(f"at most {max(self.shape[-2:])}, the side of an image")
 
     def size_problems(self, model: str) -> Iterator[tuple[str, Violation]]:
         """Images that are too small for the layers of the model."""
-        least, shape = smallest_image(model), self.known_shape
+        least, shape = smallest_image(model), self.sample_shape
         if self.shape is not None and len(self.shape) != 3 and reads_images(model):
             yield "shape", expected(f"[channels, height, width] for model {model}, such as [3, 224, 224]")
         if shape is not None and len(shape) == 3 and min(shape[1:]) < least:

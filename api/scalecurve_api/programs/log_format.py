@@ -178,16 +178,16 @@ class LineReader:
         text = _ESCAPES.sub("", line[:LONGEST_LINE])
         if self._pattern is not None:
             match = self._pattern.search(text)
-            return _reported({name: text for name, text in match.groupdict().items() if text}) if match else None
+            return _parse_numbers({name: text for name, text in match.groupdict().items() if text}) if match else None
         if self._format is None:
             return _mllog(text)
         if not self._format.anchor.search(text):
             alone = _LOSS_ALONE.search(text)
-            return _reported({"loss": alone[1]}) if alone else None
+            return _parse_numbers({"loss": alone[1]}) if alone else None
         found = {name: match for name, expression in self._format.numbers.items() if (match := expression.search(text))}
         numbers = {name: match[1] for name, match in found.items() if name in GROUPS}
         if "bar" not in found:
-            return _reported(numbers)
+            return _parse_numbers(numbers)
         done, total = int(found["bar"][1]), int(found["bar"][2])
         if self._bar_total is None or (self._bar_ended and total != self._bar_total):
             self._bar_total = total
@@ -195,10 +195,10 @@ class LineReader:
             return None  # the bar of an evaluation, inside the bar of the training
         self._bar_ended = done == total
         epoch = int(found["epoch"][1]) if "epoch" in found else 0
-        return _reported({**numbers, "step": str(epoch * total + done)})
+        return _parse_numbers({**numbers, "step": str(epoch * total + done)})
 
 
-def _reported(numbers: Mapping[str, str]) -> ReportedLine | None:
+def _parse_numbers(numbers: Mapping[str, str]) -> ReportedLine | None:
     """None where a number is none, or no time can be."""
     try:
         values = {name: float(text.replace(",", "")) for name, text in numbers.items()}

@@ -62,13 +62,13 @@ class NameIn(Generic[S]):
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            self._checked, serialization=core_schema.to_string_ser_schema()
+            self._validate_name, serialization=core_schema.to_string_ser_schema()
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"type": "string", "enum": [*self.strategies.names()]}
 
-    def _checked(self, value: object) -> str:
+    def _validate_name(self, value: object) -> str:
         if not isinstance(value, str) or value not in self.strategies:
             names = one_of(map(repr, self.strategies.names()))
             raise PydanticKnownError("literal_error", {"expected": names})

@@ -169,7 +169,7 @@ class _Frame:
         return f"the record's last line is missing: {len(self._found)} of {self.parts} parts were read"
 
     def join(self) -> bytes:
-        missing = self._missing()
+        missing = self._find_missing_parts()
         if missing:
             more = f" and {missing[-1]} more" if missing[-1] else ""
             raise EnvelopeError(f"the record lacks part {', '.join(map(str, missing[:-1]))}{more} of {self.parts}")
@@ -180,7 +180,7 @@ class _Frame:
             raise EnvelopeError(f"the record's sha256 is {digest(payload)}, expected {self._sha256}")
         return payload
 
-    def _missing(self, most: int = 5) -> list[int]:
+    def _find_missing_parts(self, most: int = 5) -> list[int]:
         """The first few missing parts, then how many more there are; empty when none is."""
         lacking = self.parts - sum(number < self.parts for number in self._found)
         if not lacking:

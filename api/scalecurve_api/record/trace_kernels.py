@@ -86,7 +86,7 @@ def alone(spans: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -
 
 def summarize(events: Sequence[TraceEvent], device: Literal["cpu", "cuda"], steps: int, wall_ns: int) -> StepTrace:
     """The time of ``steps`` steps, which took ``wall_ns``, by what ran in them."""
-    own = own_times(events) if device == "cpu" else _on_device(events)
+    own = own_times(events) if device == "cpu" else _sum_kernel_times(events)
     busy = _spans(events, device)
     collectives: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for event in events:
@@ -149,7 +149,7 @@ def own_times(events: Iterable[TraceEvent]) -> list[KernelTime]:
     return [KernelTime(name=name, calls=calls[name], ns=max(0, ns)) for name, ns in times.most_common()]
 
 
-def _on_device(events: Iterable[TraceEvent]) -> list[KernelTime]:
+def _sum_kernel_times(events: Iterable[TraceEvent]) -> list[KernelTime]:
     calls: Counter[str] = Counter()
     times: Counter[str] = Counter()
     for event in events:

@@ -11,7 +11,7 @@ from scalecurve_api.record.checks import placement as placed
 from scalecurve_api.record.checks import proof
 from scalecurve_api.record.checks import training as trained
 from scalecurve_api.record.checks import transport as carried
-from scalecurve_api.record.checks.registered import fact_checks, makes_invalid, registered_checks
+from scalecurve_api.record.checks.registered import fact_checks, makes_invalid, package_checks
 from scalecurve_api.record.fact_kind import known_kinds
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
@@ -70,27 +70,27 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
         if (rate := proof.printed(trial, ranks)) is not None:
             yield rate
     else:
-        yield from _observed(trial, ranks)
+        yield from _process_checks(trial, ranks)
     yield from fact_checks(trial, ranks)
     yield trained.samples(trial, ranks)
     if not trial.workload.reported:
         yield trained.untimed(trial, ranks)
     if (clock := trained.clock(ranks)) is not None:
         yield clock
-    yield trained.frozen_unchanged(trial, ranks)
+    yield trained.check_frozen_layers(trial, ranks)
     yield trained.finite_loss(ranks)
     if (peak := trained.peak(ranks)) is not None:
         yield peak
     yield placed.throttled(ranks)
     yield placed.neighbors(trial, ranks)
     yield placed.stolen(trial, ranks)
-    yield from registered_checks(trial, ranks, outcome)
+    yield from package_checks(trial, ranks, outcome)
     yield _software(ranks)
     if outcome.engine_version is not None:
         yield _version(ranks[0].versions.get("scalecurve"), outcome.engine_version)
 
 
-def _observed(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[Check]:
+def _process_checks(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[Check]:
     """What a process can see of a training that runs in it."""
     yield trained.backend(trial, ranks)
     if (way := carried.transport(trial, ranks)) is not None:

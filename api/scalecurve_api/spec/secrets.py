@@ -67,7 +67,7 @@ def _words(workload: Workload) -> Iterator[tuple[Path, str]]:
         yield from (((field, index), word) for index, word in enumerate(words))
 
 
-def without_secrets(workload: Workload, experiment: str) -> Workload:
+def workload_without_secrets(workload: Workload, experiment: str) -> Workload:
     """The same workload with a digest in the place of each secret; ``experiment`` is the salt."""
     env = dict(workload.env)
     words = {field: [*listed] for field, listed in workload.command_fields.items()}
@@ -81,14 +81,14 @@ def without_secrets(workload: Workload, experiment: str) -> Workload:
 
 
 def experiment_without_secrets(experiment: ScalingExperiment) -> ScalingExperiment:
-    """As ``without_secrets``."""
-    workload = without_secrets(experiment.spec.workload, experiment.metadata.name)
+    """As ``workload_without_secrets``."""
+    workload = workload_without_secrets(experiment.spec.workload, experiment.metadata.name)
     return experiment.model_copy(update={"spec": experiment.spec.model_copy(update={"workload": workload})})
 
 
 def trial_without_secrets(trial: TrialSpec) -> TrialSpec:
-    """As ``without_secrets``."""
-    return trial.model_copy(update={"workload": without_secrets(trial.workload, trial.experiment)})
+    """As ``workload_without_secrets``."""
+    return trial.model_copy(update={"workload": workload_without_secrets(trial.workload, trial.experiment)})
 
 
 @lru_cache(4096)

@@ -33,13 +33,13 @@ def point_problems(spec: ExperimentSpec) -> Iterator[Problem]:
         workload, batch = resolved[key]
         for problem in workload.problems(point.workers, point.nodes):
             if "strategy" not in spec.matrix or ".".join(map(str, problem.path[2:])) not in workload.for_strategies:
-                yield replace(problem, path=_in_matrix(spec, problem.path))
+                yield replace(problem, path=_axis_path(spec, problem.path))
         if spec.measure.trace is not None and (workload.reported or not workload.traceable):
             traced = forbidden(f"torch's profiler sees no steps of program {workload.program}")
             yield Problem(("spec", "measure", "trace"), spec.measure.trace.wire(), traced)
         for measurement in spec.measure.further:
             for problem in measurement.problems(workload, point.workers):
-                yield replace(problem, path=_in_matrix(spec, problem.path))
+                yield replace(problem, path=_axis_path(spec, problem.path))
         if workload.takes_batch:
             yield from _divides(workload, batch, point)
         samples = spec.measure.epoch_samples
@@ -97,9 +97,9 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
     data = workload.data
     yield from _model(spec, workload)
     for problem in placeholders.problems(workload, spec.matrix):
-        yield replace(problem, path=_in_matrix(spec, problem.path))
-    if data.source.on_disk and data.path is None and workload.runs:
-        path = _in_matrix(spec, ("spec", "workload", "data", "path"))
+        yield replace(problem, path=_axis_path(spec, problem.path))
+    if data.source.is_on_disk and data.path is None and workload.runs:
+        path = _axis_path(spec, ("spec", "workload", "data", "path"))
         yield Problem(path, NOTHING, required(data.source.wanted))
     if spec.runner is not None:
         for violation in misfits(workload, spec.runner.job_kind):
@@ -113,7 +113,7 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
 
 def _model(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
     framework, name = workload.model_framework, workload.model
-    path = _in_matrix(spec, ("spec", "workload", "model"))
+    path = _axis_path(spec, ("spec", "workload", "model"))
     if framework is None:
         return
     try:
@@ -128,7 +128,7 @@ def _model(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
     yield Problem(path, name, expected(f"a model of program {workload.program}{listed}", near))
 
 
-def _in_matrix(spec: ExperimentSpec, path: Path) -> Path:
+def _axis_path(spec: ExperimentSpec, path: Path) -> Path:
     """The axis that sets the field at ``path`` under ``spec.workload``, or the field itself."""
     axis = ".".join(map(str, path[2:]))
     return ("spec", "matrix", axis) if axis in spec.matrix else path

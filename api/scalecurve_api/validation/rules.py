@@ -228,11 +228,11 @@ def _matrix_names(spec: ExperimentSpec) -> Iterator[Problem]:
         for index, value in enumerate(values):
             if spell_value(value) in spelled[:index]:
                 yield Problem(("spec", "matrix", name, index), value, expected_once())
-            if (refused := _refused(spec, name, value, programs)) is not None:
+            if (refused := _explain_refusal(spec, name, value, programs)) is not None:
                 yield Problem(("spec", "matrix", name, index), value, expected(refused))
 
 
-def _refused(spec: ExperimentSpec, name: str, value: AxisValue, programs: Sequence[AxisValue]) -> str | None:
+def _explain_refusal(spec: ExperimentSpec, name: str, value: AxisValue, programs: Sequence[AxisValue]) -> str | None:
     """Return what is expected instead of a value of an axis that no program takes."""
     errors = []
     for program in [value] if name == "program" else programs:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from scalecurve_api.contract import OUT_ENV
 from scalecurve_api.programs.training import Trainable, Transfer
-from scalecurve_api.record.checks.training import frozen_unchanged
+from scalecurve_api.record.checks.training import check_frozen_layers
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.features.accuracy import torch_program as accuracy
@@ -27,7 +27,7 @@ from scalecurve_worker.torch.transfer import (
     load_checkpoint,
     train_mode,
 )
-from scalecurve_worker.training.checkpoints import of_torchvision, open_folder
+from scalecurve_worker.training.checkpoints import convert_torchvision_names, open_folder
 from scalecurve_worker.training.data import small_sets
 from scalecurve_worker.training.state_files import write_safetensors
 from tests.worker.worker_ranks import make_trial, records
@@ -165,12 +165,12 @@ def test_names_of_torchvision_are_ours(name: str, blocks: tuple[int, ...], convo
         ours = models.build(name).state_dict()
     # torchvision.models.resnet50().state_dict() has so many entries.
     assert len(theirs) == len(ours) == entries
-    renamed = of_torchvision({name: torch.tensor(index) for index, name in enumerate(theirs)})
+    renamed = convert_torchvision_names({name: torch.tensor(index) for index, name in enumerate(theirs)})
     assert set(renamed) == set(ours)
     # Both list them in the order of the layers, so that equal places are equal entries.
     assert [int(value) for value in sorted(renamed.values(), key=int)] == list(range(entries))
     assert [each for each in renamed if "shortcut" not in each] == [each for each in ours if "shortcut" not in each]
-    assert of_torchvision(ours).keys() == ours.keys()
+    assert convert_torchvision_names(ours).keys() == ours.keys()
 
 
 @pytest.mark.parametrize("name", ["vgg16", "alexnet"])
@@ -181,7 +181,7 @@ def test_names_of_torchvisions_classifiers_are_ours(name: str) -> None:
     places = {"vgg16": (0, 3, 6), "alexnet": (1, 4, 6)}[name]
     theirs = [each for each in ours if each.startswith("features.")]
     theirs += [f"classifier.{place}.{kind}" for place in places for kind in ("weight", "bias")]
-    assert list(of_torchvision(dict.fromkeys(theirs, 0))) == list(ours)
+    assert list(convert_torchvision_names(dict.fromkeys(theirs, 0))) == list(ours)
 
 
 def test_safetensors_are_a_checkpoint_too(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_only_the_head_changes_in_a_whole_trial(tmp_path: Path, monkeypatch: pyt
     assert found.options["parametersTrained"] == 65 * 11
     assert found.options["parametersTrained"] + found.options["parametersFrozen"] == found.parameters
     assert len(found.frozen_checksums) == 3
-    check = frozen_unchanged(asked, [found])
+    check = check_frozen_layers(asked, [found])
     assert (check.passed, check.detail) == (True, "frozen layers bit-equal at 3 moments on 1 rank")
     # The backward pass through the body is what falls away.
     assert record.flops_per_sample is not None
@@ -249,6 +249,6 @@ def test_only_the_head_changes_in_a_whole_trial(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(accuracy, "train_mode", lambda module: module.train())
     broken = trained(asked, tmp_path / "fault", monkeypatch)
-    check = frozen_unchanged(asked, [broken])
+    check = check_frozen_layers(asked, [broken])
     expected = "the frozen layers of rank 0 differ after the training to accuracy from before training"
     assert (check.name, check.passed, check.detail) == ("FrozenChanged", False, expected)

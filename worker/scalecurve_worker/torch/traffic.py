@@ -69,11 +69,11 @@ def with_synchronized_norms(sent: Traffic, channels: Sequence[int], workers: int
 
 def observed(sizes: Mapping[str, float], elements: int, workers: int) -> Traffic:
     """Sum what was seen in a step: bytes handed to each collective, by its name, as ``nccl:all_reduce``."""
-    wire = sum(size * _sent(kind, workers) for kind, size in sizes.items())
+    wire = sum(size * _wire_ratio(kind, workers) for kind, size in sizes.items())
     return _traffic(sum(sizes.values()), wire, elements, "observed as torch calls them")
 
 
-def _sent(kind: str, workers: int) -> float:
+def _wire_ratio(kind: str, workers: int) -> float:
     """Bytes on the wire of a byte that a collective is handed."""
     if "reduce_scatter" in kind or "broadcast" in kind or "all_to_all" in kind:
         return (workers - 1) / workers

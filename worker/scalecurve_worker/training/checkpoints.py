@@ -17,7 +17,7 @@ _TOP = {"conv1.": "stem.0.0.", "bn1.": "stem.0.1.", "fc.": "head.2."}
 _CLASSIFIER = re.compile(r"classifier\.(\d+)\.(.+)")
 
 
-def of_torchvision(entries: Mapping[str, T]) -> dict[str, T]:
+def convert_torchvision_names(entries: Mapping[str, T]) -> dict[str, T]:
     """Rename a state dict with torchvision's names for ResNet-18 to -152, VGG or AlexNet; keep any other as it is.
 
     Stages are numbered through here and by group there: ``layer2.0.conv3.weight`` of ResNet-50 is
@@ -67,7 +67,7 @@ def take_over(
     Raises:
         WorkloadError: the file is of another architecture; nothing was put.
     """
-    entries = of_torchvision(stored)
+    entries = convert_torchvision_names(stored)
     shapes = {name: tuple(entry.shape) for name, entry in entries.items()}
     optional = {name for name in expected if name.endswith("num_batches_tracked")}
     strangers = [n for n in shapes if n not in expected and not n.endswith("num_batches_tracked")]

@@ -32,7 +32,7 @@ class TrialCheck:
 CHECKS: Registry[TrialCheck] = Registry("scalecurve.checks", "check", TrialCheck, {})
 
 
-def registered_checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> Iterator[Check]:
+def package_checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> Iterator[Check]:
     """Make every check of an installed package; one that fails by an exception could not be made."""
     for name in CHECKS.names():
         try:
@@ -57,7 +57,7 @@ def fact_checks(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[Check
                 yield Check(name=name, passed=result[0], detail=result[1])
 
 
-def told_apart(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[str]:
+def find_divergences(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[str]:
     """Yield what facts show of replicas that diverged; a kind of fact that fails by an exception is a warning."""
     for kind in known_kinds():
         try:

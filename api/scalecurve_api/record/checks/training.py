@@ -6,7 +6,7 @@ from math import ceil, floor
 from statistics import mean, median, median_low
 
 from scalecurve_api.record.checks.proof import drives_all, exchange_now_and_then
-from scalecurve_api.record.checks.registered import told_apart
+from scalecurve_api.record.checks.registered import find_divergences
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
@@ -52,7 +52,7 @@ def strategy(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
 def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """The same parameters on every rank at the end, or shards that make up the model, and changed ones."""
     name = InvalidReason.replicas_diverged.value
-    if broken := _shares(trial, ranks) or next(told_apart(trial, ranks), None):
+    if broken := _shares(trial, ranks) or next(find_divergences(trial, ranks), None):
         return Check(name=name, passed=False, detail=broken)
     if drives_all(trial):
         # Of a command of one's own what is not shown is unproved, and this is.
@@ -104,7 +104,7 @@ def _shares(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
     return f"{sum(held)} elements of parameters in {len(held)} shards, but {times} {copies * parameters}"
 
 
-def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+def check_frozen_layers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """Compare the checksums of what ``workload.transfer.train: head`` freezes, over time and over ranks."""
     name = InvalidReason.frozen_changed.value
     if not trial.workload.freezes_layers:
@@ -139,7 +139,7 @@ def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         batch = layout.group_batch
     if trial.workload.words and batch is not None:
         handed = trial.workload.is_handed_batch
-        return _claimed(batch, ranks, layout.group if layout is not None else 1, handed)
+        return _check_sample_counts(batch, ranks, layout.group if layout is not None else 1, handed)
     if batch is None or not trial.workload.counts_samples:
         return Check(name=name, passed=None, detail="the program counts its samples itself")
     spared = options.backup_workers if options else 0
@@ -168,8 +168,8 @@ def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     return Check(name=name, passed=True, detail="steps x batch in every window")
 
 
-def _claimed(batch: int, ranks: Sequence[RankRecord], sharing: int, handed: bool) -> Check:
-    """What the program counted, against the experiment's batch; the last batch of an epoch may be smaller.
+def _check_sample_counts(batch: int, ranks: Sequence[RankRecord], sharing: int, handed: bool) -> Check:
+    """Compare what the program counted with the experiment's batch; the last batch of an epoch may be smaller.
 
     Of ``sharing`` ranks that train the same samples each has counted its part, an integer. ``handed`` is whether the
     command gets its batch from the experiment.

@@ -49,10 +49,10 @@ def _small(original: Tensor, trained: Tensor) -> list[Tensor]:
     *_, height, width = trained.shape
     by = min(1.0, LARGEST / max(height, width))
     size = (max(1, round(height * by)), max(1, round(width * by)))
-    return [_resized(images, size).expand(-1, trained.shape[1], -1, -1) for images in (original, trained)]
+    return [_resize_images(images, size).expand(-1, trained.shape[1], -1, -1) for images in (original, trained)]
 
 
-def _resized(images: Tensor, size: tuple[int, int]) -> Tensor:
+def _resize_images(images: Tensor, size: tuple[int, int]) -> Tensor:
     if tuple(images.shape[2:]) == size:
         return images
     return F.interpolate(images, size=size, mode="bilinear", antialias=True)

@@ -91,7 +91,7 @@ class Trace:
         self._found = summarize(traced, self._device, self._steps, wall_ns)
         self._calls = calls_of(traced, self._device) if self.requested else {}
         self.share = exposed_share(self._found)
-        self.problem = None if self.share is not None else self._unseen(traced)
+        self.problem = None if self.share is not None else self._explain_absence(traced)
 
     def note(self, facts: Facts, communicator: Communicator) -> None:
         """Put the trace into the record of the ranks that keep theirs. Collective, where a trace was requested."""
@@ -108,7 +108,7 @@ class Trace:
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
-    def _unseen(self, traced: Sequence[TraceEvent]) -> str:
+    def _explain_absence(self, traced: Sequence[TraceEvent]) -> str:
         """What the trace holds instead of communication."""
         if self._device == "cpu":
             return f"no collective among {len(traced)} events"

@@ -15,8 +15,8 @@ class InceptionV3(nn.Module):
 
     def __init__(self, *, channels: int, classes: int, auxiliary: bool = False, dropout: float = DROPOUT) -> None:
         super().__init__()
-        self.to_17, at_17 = _built(TO_17, channels)
-        self.to_8, at_8 = _built(TO_8, at_17)
+        self.to_17, at_17 = _build_part(TO_17, channels)
+        self.to_8, at_8 = _build_part(TO_8, at_17)
         self.head = classifier_head(at_8, classes, dropout)
         self.auxiliary = (
             nn.Sequential(
@@ -42,18 +42,18 @@ class InceptionV3(nn.Module):
         return logits
 
 
-def _built(part: Part, channels: int) -> tuple[nn.Module, int]:
+def _build_part(part: Part, channels: int) -> tuple[nn.Module, int]:
     """The module of a part over an input of so many channels, and how many it gives."""
     if isinstance(part, ConvPart):
         return conv(channels, part.width, part.kernel, stride=part.stride, padding=part.padding), part.width
     if isinstance(part, str):
         return nn.MaxPool2d(3, stride=2) if part == "max" else nn.AvgPool2d(3, stride=1, padding=1), channels
     if isinstance(part, tuple):
-        branches = [_built(branch, channels) for branch in part]
+        branches = [_build_part(branch, channels) for branch in part]
         return Branches(*(module for module, _ in branches)), sum(width for _, width in branches)
     modules = []
     for each in part:
-        module, channels = _built(each, channels)
+        module, channels = _build_part(each, channels)
         modules.append(module)
     return nn.Sequential(*modules), channels
 

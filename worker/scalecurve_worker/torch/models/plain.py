@@ -16,7 +16,7 @@ VGG_GROUPS = {
 }
 
 
-def _rectified(layer: nn.Module, dropout: float = 0.0) -> list[nn.Module]:
+def _add_relu(layer: nn.Module, dropout: float = 0.0) -> list[nn.Module]:
     return [layer, nn.ReLU(inplace=True), *([nn.Dropout(dropout)] if dropout > 0 else [])]
 
 
@@ -27,21 +27,21 @@ def alexnet(*, channels: int, classes: int, dropout: float = 0.5) -> nn.Sequenti
     A. Krizhevsky et al., "ImageNet classification with deep CNNs", NIPS 2012.
     """
     features = nn.Sequential(
-        *_rectified(nn.Conv2d(channels, 64, 11, stride=4, padding=2)),
+        *_add_relu(nn.Conv2d(channels, 64, 11, stride=4, padding=2)),
         nn.MaxPool2d(3, stride=2),
-        *_rectified(nn.Conv2d(64, 192, 5, padding=2)),
+        *_add_relu(nn.Conv2d(64, 192, 5, padding=2)),
         nn.MaxPool2d(3, stride=2),
-        *_rectified(nn.Conv2d(192, 384, 3, padding=1)),
-        *_rectified(nn.Conv2d(384, 256, 3, padding=1)),
-        *_rectified(nn.Conv2d(256, 256, 3, padding=1)),
+        *_add_relu(nn.Conv2d(192, 384, 3, padding=1)),
+        *_add_relu(nn.Conv2d(384, 256, 3, padding=1)),
+        *_add_relu(nn.Conv2d(256, 256, 3, padding=1)),
         nn.MaxPool2d(3, stride=2),
     )
     head = nn.Sequential(
         nn.AdaptiveAvgPool2d(6),
         nn.Flatten(1),
         *([nn.Dropout(dropout)] if dropout > 0 else []),
-        *_rectified(nn.Linear(256 * 6 * 6, 4096), dropout),
-        *_rectified(nn.Linear(4096, 4096)),
+        *_add_relu(nn.Linear(256 * 6 * 6, 4096), dropout),
+        *_add_relu(nn.Linear(4096, 4096)),
         nn.Linear(4096, classes),
     )
     model = network(features=features, head=head)
@@ -63,14 +63,14 @@ def vgg(depth: int, *, channels: int, classes: int, batch_norm: bool = False, dr
             if batch_norm:
                 features.append(conv_norm(channels, width, 3, padding=1))
             else:
-                features += _rectified(nn.Conv2d(channels, width, 3, padding=1))
+                features += _add_relu(nn.Conv2d(channels, width, 3, padding=1))
             channels = width
         features.append(nn.MaxPool2d(2))
     head = nn.Sequential(
         nn.AdaptiveAvgPool2d(7),
         nn.Flatten(1),
-        *_rectified(nn.Linear(512 * 7 * 7, 4096), dropout),
-        *_rectified(nn.Linear(4096, 4096), dropout),
+        *_add_relu(nn.Linear(512 * 7 * 7, 4096), dropout),
+        *_add_relu(nn.Linear(4096, 4096), dropout),
         nn.Linear(4096, classes),
     )
     model = network(features=nn.Sequential(*features), head=head)
@@ -84,7 +84,7 @@ def mlp(*, input_shape: Sequence[int], classes: int, hidden: Sequence[int] = (51
     sizes = [prod(input_shape), *hidden]
     layers: list[nn.Module] = [nn.Flatten(1)]
     for features_in, features_out in pairwise(sizes):
-        layers += _rectified(nn.Linear(features_in, features_out))
+        layers += _add_relu(nn.Linear(features_in, features_out))
     layers.append(nn.Linear(sizes[-1], classes))
     for layer in layers:
         if isinstance(layer, nn.Linear):

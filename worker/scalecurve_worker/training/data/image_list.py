@@ -45,7 +45,7 @@ def list_images(path: Path, split: FolderSplit, *, validation: float | None = No
     if validation is not None and (path / "train").is_dir() and (path / "val").is_dir():
         raise DataError(f"{path}: has train and val; validation {validation} is for a folder without val")
     if validation is not None and split != "test":
-        return _held_out(path / "train" if _has_classes(path / "train") else path, split, validation, split_seed)
+        return _split_images(path / "train" if _has_classes(path / "train") else path, split, validation, split_seed)
     classes = _subfolders(path / "train", path)
     folder = validation_folder(path) if split == "val" else path / split
     folders = classes if split == "train" else _subfolders(folder, path)
@@ -68,7 +68,7 @@ def has_test(path: Path, validation: float | None) -> bool:
     return validation is not None or validation_folder(path).name == "val"
 
 
-def _held_out(path: Path, split: FolderSplit, share: float, seed: int) -> ImageList:
+def _split_images(path: Path, split: FolderSplit, share: float, seed: int) -> ImageList:
     """Of each class the same images in every process and run: as many as ``share`` of it, at least one, not all."""
     classes = _subfolders(path, path)
     parts = []

@@ -110,7 +110,7 @@ def error_rates(repetitions: int, corpus: Corpus) -> ErrorRates:
     if not machines:
         raise ValueError(f"repetitions: got {repetitions}; no point of the corpus has {repetitions + 2} runs")
     false_alarms, *power = (
-        fmean(fmean(_refused(runs, others, below) for runs, others in draws) for draws in machines)
+        fmean(fmean(_is_refused(runs, others, below) for runs, others in draws) for draws in machines)
         for below in (0.0, *BELOW)
     )
     return ErrorRates(repetitions, sum(map(len, machines)), false_alarms, tuple(power))
@@ -126,7 +126,7 @@ def _draws(point: PublishedPoint, repetitions: int) -> Iterator[tuple[list[float
         yield rates[begin:end], rates[:begin] + rates[end:]
 
 
-def _refused(runs: Sequence[float], others: Sequence[float], below: float) -> bool:
+def _is_refused(runs: Sequence[float], others: Sequence[float], below: float) -> bool:
     """A machine ``below`` the threshold is one whose threshold lies above its truth."""
     truth = math.exp(fmean(map(math.log, others)))
     return refuses(runs, truth / (1 - below), further=len(others)) is True

@@ -102,7 +102,7 @@ def comparable(measured: OwnPoint, corpus: Corpus) -> tuple[Comparable, ...]:
         Those that are comparable, fastest per device first.
     """
     found = [
-        Comparable(point, median(point.rates) / point.workers, _differing(measured, point))
+        Comparable(point, median(point.rates) / point.workers, _list_differences(measured, point))
         for point in corpus.points
         if point.unit in measured.per_device and point.rates and not _apart(measured, point)
     ]
@@ -136,12 +136,12 @@ def _all_that_differs(measured: OwnPoint, point: PublishedPoint) -> tuple[str, .
     said = {word for words in apart for word in words.split()}
     return (
         *apart,
-        *(each for each in _differing(measured, point) if not (said & {"batch", "devices"} & set(each.split()))),
+        *(each for each in _list_differences(measured, point) if not (said & {"batch", "devices"} & set(each.split()))),
     )
 
 
 @cache
-def published_name(model: str) -> str:
+def corpus_name(model: str) -> str:
     """Name a model as the corpus compares it: without case and punctuation, and alike in every round.
 
     Args:
@@ -211,7 +211,7 @@ def _apart(measured: OwnPoint, point: PublishedPoint) -> list[str]:
     return apart
 
 
-def _differing(measured: OwnPoint, point: PublishedPoint) -> tuple[str, ...]:
+def _list_differences(measured: OwnPoint, point: PublishedPoint) -> tuple[str, ...]:
     """What differs although it is comparable."""
     differs = []
     if measured.workers != point.workers:
@@ -238,4 +238,4 @@ def _distance(measured: OwnPoint, point: PublishedPoint) -> float:
 
 
 def _same_model(first: str, second: str) -> bool:
-    return bool(first) and published_name(first) == published_name(second)
+    return bool(first) and corpus_name(first) == corpus_name(second)

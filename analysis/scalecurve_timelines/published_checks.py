@@ -68,7 +68,7 @@ def checks_against(bundle: Bundle, corpus: Corpus, share: float) -> tuple[list[G
         return checks, []
     refused = [refused_systems(corpus, share, count) for count in sorted(counts)]
     return checks, [
-        *(_stated(count, corpus) for count in sorted(counts)),
+        *(_spell_error_rates(count, corpus) for count in sorted(counts)),
         *(f"{each.sentence}." for each in refused if each),
     ]
 
@@ -82,7 +82,7 @@ def checks_of(bundle: Bundle, reference: str) -> tuple[list[GateCheck], list[str
     return checks_against(bundle, load_shipped(), percentile_named(reference))
 
 
-def _stated(repetitions: int, corpus: Corpus) -> str:
+def _spell_error_rates(repetitions: int, corpus: Corpus) -> str:
     try:
         return f"{error_rates(repetitions, corpus).sentence}."
     except ValueError as error:

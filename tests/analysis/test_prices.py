@@ -84,9 +84,9 @@ def test_every_shipped_price_has_a_day_a_source_and_a_known_accelerator():
 
 
 def test_the_price_of_an_accelerator_is_its_share_of_what_is_sold_together(own: Path):
-    assert find_price("AWS-P2-16xlarge").per_accelerator_hour == pytest.approx(0.9)
+    assert find_price("AWS-P2-16xlarge").accelerator_hour_price == pytest.approx(0.9)
     price = find_price(str(own))
-    assert price.per_accelerator_hour == pytest.approx(3.6)
+    assert price.accelerator_hour_price == pytest.approx(3.6)
     assert price.cost(1000).per_worker_hour == pytest.approx(3.6)
     assert find_price(f"{own}:mine") == price
     assert "3.600 EUR per accelerator-hour (14.40 for 4), as of 2026-11-01; our contract" in price.sentence

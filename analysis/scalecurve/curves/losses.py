@@ -51,7 +51,7 @@ class Term:
 
     @property
     def interval(self) -> str:
-        return formatting.named_interval(formatting.parted(self.measured, as_percent=True)[1]) if self.measured else ""
+        return formatting.label_interval(formatting.parted(self.measured, as_percent=True)[1]) if self.measured else ""
 
 
 @dataclass(frozen=True)

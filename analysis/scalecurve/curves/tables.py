@@ -39,7 +39,7 @@ def scaling_table(result: ScalingResult) -> Table:
         batch = p.effective_batch
         return [
             f"{p.counts.succeeded}/{p.counts.planned}",
-            *or_pending(p, p.throughput, p.sequences, _scaled(p.step_s, 1e3)),
+            *or_pending(p, p.throughput, p.sequences, _scale_estimate(p.step_s, 1e3)),
             *(or_pending(p, p.speedup, p.efficiency) if compared else (None, None)),
             series.baseline,
             batch if batch is not None else p.point.global_batch,
@@ -102,14 +102,14 @@ def split_table(result: ScalingResult) -> Table:
     def row(_: SeriesResult, p: PointResult) -> list[Cell]:
         memory = None if p.peak_memory_bytes is None else p.peak_memory_bytes / (1 << 20)
         loader = None if p.loader_s is None else p.loader_s * 1e3
-        apart: list[Cell] = [_scaled(p.compute_s, 1e3), _scaled(p.exposed_s, 1e3), p.exposed_share]
+        apart: list[Cell] = [_scale_estimate(p.compute_s, 1e3), _scale_estimate(p.exposed_s, 1e3), p.exposed_share]
         if p.split_refused:
             apart = [RefusedNumber(f"{p.workers} workers: {p.split_refused}")] * 3
         used: list[Cell] = [p.mfu, p.hfu]
         if p.peak_refused:
             used = [RefusedNumber(f"{p.workers} workers: {p.peak_refused}")] * 2
         return [
-            *or_pending(p, _scaled(p.step_s, 1e3), loader, *apart),
+            *or_pending(p, _scale_estimate(p.step_s, 1e3), loader, *apart),
             *or_pending(p, p.computing, p.plain_throughput, p.busy, *used),
             *or_pending(p, p.energy_j, memory),
         ]
@@ -192,7 +192,7 @@ def or_pending(point: PointResult, *cells: Cell) -> list[Cell]:
     return list(cells)
 
 
-def _scaled(estimate: Estimate | None, factor: float) -> Estimate | None:
+def _scale_estimate(estimate: Estimate | None, factor: float) -> Estimate | None:
     return None if estimate is None else estimate.scaled(factor)
 
 

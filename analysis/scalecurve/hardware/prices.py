@@ -36,18 +36,18 @@ class Price(SourcedEntry):
     date: Annotated[datetime.date, BeforeValidator(_as_date)]
 
     @property
-    def per_accelerator_hour(self) -> float:
+    def accelerator_hour_price(self) -> float:
         return self.per_hour / self.accelerators
 
     def cost(self, dataset_samples: int | None = None, epochs: int | None = None) -> Cost:
         """As an experiment states it; a worker drives one accelerator."""
-        price = self.per_accelerator_hour
+        price = self.accelerator_hour_price
         return Cost(per_worker_hour=price, currency=self.currency, dataset_samples=dataset_samples, epochs=epochs)
 
     @property
     def sentence(self) -> str:
         total = f" ({formatting.number(self.per_hour)} for {self.accelerators})" if self.accelerators > 1 else ""
-        hour = f"{formatting.number(self.per_accelerator_hour)} {self.currency} per accelerator-hour{total}"
+        hour = f"{formatting.number(self.accelerator_hour_price)} {self.currency} per accelerator-hour{total}"
         note = f" {self.note}" if self.note else ""
         return f"Price: {self.key}, {self.title}: {hour}, as of {self.date.isoformat()}; {self.source}.{note}"
 
@@ -115,7 +115,7 @@ def price_table(prices: Mapping[str, Price]) -> Table:
             (Column("name", "Name"), lambda price: price.key),
             (Column("title", "What"), lambda price: price.title),
             (Column("accelerator", "Accelerator"), lambda price: price.accelerator),
-            (Column("per_accelerator_hour", "Accelerator-hour", "number"), lambda price: price.per_accelerator_hour),
+            (Column("per_accelerator_hour", "Accelerator-hour", "number"), lambda price: price.accelerator_hour_price),
             (Column("currency", "Currency"), lambda price: price.currency),
             (Column("accelerators", "Sold in units of", "count"), lambda price: price.accelerators),
             (Column("date", "Date"), lambda price: price.date.isoformat()),

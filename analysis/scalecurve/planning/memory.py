@@ -48,7 +48,7 @@ def memory_table(spec: ExperimentSpec, limit_gb: float | None) -> Table | None:
             (Column("parameters", "Parameters", "number"), lambda row: row[1].parameters / GB),
             (Column("gradients", "Gradients", "number"), lambda row: row[1].gradients / GB),
             (Column("optimizer", "Optimizer", "number"), lambda row: row[1].optimizer / GB),
-            (Column("activations", "Activations", "number"), lambda row: _known(row[1].activations)),
+            (Column("activations", "Activations", "number"), lambda row: _activations_gb(row[1].activations)),
             (Column("buffers", "Buffers", "number"), lambda row: row[1].buffers / GB),
             (Column("total", "Total", "number"), lambda row: row[1].total / GB),
             (Column("margin", "Margin", "number"), lambda row: row[1].margin / GB),
@@ -62,7 +62,7 @@ def _degrees(point: Point) -> str | None:
     return point.parallelism.spelled if point.parallelism is not None else None
 
 
-def _known(activations: float | None) -> float | None:
+def _activations_gb(activations: float | None) -> float | None:
     return activations / GB if activations is not None else None
 
 

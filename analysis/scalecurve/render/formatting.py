@@ -17,7 +17,7 @@ def number(value: float, digits: int = _DIGITS) -> str:
         return MISSING
     if value == round(value) and abs(value) < 1e15:
         return f"{round(value):,}"
-    return _fixed(value, _decimals(value, digits))
+    return _format_fixed_point(value, _decimals(value, digits))
 
 
 def count(value: int) -> str:
@@ -27,7 +27,7 @@ def count(value: int) -> str:
 
 def percent(value: float, decimals: int = 1) -> str:
     """A share as a percentage: 0.912 -> 91.2 %."""
-    return f"{_fixed(value * 100, decimals)} %"
+    return f"{_format_fixed_point(value * 100, decimals)} %"
 
 
 def stated_percent(share: float) -> str:
@@ -52,7 +52,7 @@ def interval(estimate: Estimate, as_percent: bool = False) -> str:
     else:
         decimals = _interval_decimals(ends[0], (estimate.high - estimate.low) * factor)
         decimals = min(2, max(1, decimals)) if as_percent else decimals
-        value, low, high = (_fixed(end, decimals) for end in ends)
+        value, low, high = (_format_fixed_point(end, decimals) for end in ends)
     return f"{value}{unit} ({_range(low, high)})"
 
 
@@ -62,7 +62,7 @@ def parted(estimate: Estimate, as_percent: bool) -> tuple[str, str]:
     return value, rest.removesuffix(")")
 
 
-def named_interval(text: str) -> str:
+def label_interval(text: str) -> str:
     """The second of ``parted`` where nothing beside it says what is not known."""
     return f"interval {text}" if text.startswith("not known") else text
 
@@ -109,6 +109,6 @@ def _interval_decimals(value: float, width: float) -> int:
     return max(min(wanted, _decimals(value, 6)), _decimals(value, 3))
 
 
-def _fixed(value: float, decimals: int) -> str:
+def _format_fixed_point(value: float, decimals: int) -> str:
     text = f"{value:,.{decimals}f}"
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text

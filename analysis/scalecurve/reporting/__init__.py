@@ -70,7 +70,7 @@ def report(
     drawn, page_forms = bool({"html", "png", "svg"} & set(formats)), "html" in formats
     content = compose(analysis, draw=drawn, png="png" in formats, views=page_forms)
     written: list[Path] = []
-    root = _within(Path(out), bundles)
+    root = _output_root(Path(out), bundles)
     if "html" in formats:
         from scalecurve.reporting.html import page
 
@@ -116,7 +116,7 @@ def _records(bundles: Sequence[Bundle], out: Path) -> dict[tuple[str, str], str]
     return links
 
 
-def _within(out: Path, bundles: Sequence[Bundle]) -> Within:
+def _output_root(out: Path, bundles: Sequence[Bundle]) -> Within:
     """The folder that the user named may be a link; one inside a bundle, which may be somebody else's, may not."""
     for bundle in bundles:
         if bundle.path.is_dir() and out != bundle.path and out.is_relative_to(bundle.path):

@@ -132,7 +132,7 @@ def _rate(series: SeriesResult, few: bool) -> str:
     if last.workers == series.baseline or last.speedup is None or last.efficiency is None:
         return f"{rate} on {count(last.workers, 'worker')}"
     times, low_high = formatting.parted(last.speedup, as_percent=False)
-    between = f" ({formatting.named_interval(low_high)})" if low_high else ""
+    between = f" ({formatting.label_interval(low_high)})" if low_high else ""
     if not few:
         efficient = formatting.percent(last.efficiency.value)
         return f"{times}× on {count(last.workers, 'worker')}{between}, {efficient} efficient"

@@ -84,11 +84,11 @@ def _results(analysis: Analysis) -> dict[tuple[str, str, str], PointResult]:
 
 def axis_results(analysis: Analysis) -> tuple[ValueResult, ...]:
     """Every axis of the experiments, without points that do not count."""
-    return along_axes(competing(analysis))
+    return along_axes(select_counted_series(analysis))
 
 
-def competing(analysis: Analysis) -> Sequence[MeasuredSeries]:
-    """What was measured, without points that do not count."""
+def select_counted_series(analysis: Analysis) -> Sequence[MeasuredSeries]:
+    """Return what was measured, without points that do not count."""
     return analysis.measured if analysis.include_unproved else all_counted(analysis.measured, analysis.scaling)
 
 
@@ -99,7 +99,7 @@ def x_axes(analysis: Analysis) -> list[str]:
     return [*([WORKERS] if len(counts) > 1 else []), *dict.fromkeys(axes)]
 
 
-def stated_x(analysis: Analysis) -> str:
+def report_axis(analysis: Analysis) -> str:
     """The axis that an experiment states for its report, the first that varies here; "" where none does."""
     stated = (bundle.experiment.spec.report.x for bundle in analysis.bundles if bundle.experiment is not None)
     axes = x_axes(analysis)

@@ -15,7 +15,7 @@ from scalecurve.reporting.drawing import Drawing, Sheet, axis, interval_bars, st
 from scalecurve.reporting.drawing.marks import diagonal, hollow_caption, hollow_marks
 from scalecurve.reporting.drawing.scales import in_sight, ratio_scale
 from scalecurve.reporting.drawing.views import form
-from scalecurve.reporting.findings import WORKERS, Analysis, axis_results, stated_x
+from scalecurve.reporting.findings import WORKERS, Analysis, axis_results, report_axis
 from scalecurve_api.model import canonical_json
 from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.text import count
@@ -53,7 +53,7 @@ _DODGE = 0.05  # octaves between the curves of one count, so that their interval
 
 def x_axis(analysis: Analysis) -> str:
     """What the first figure is over: as chosen, or the worker count, or the axis with most values; "" for nothing."""
-    if chosen := analysis.x or analysis.once(stated_x):
+    if chosen := analysis.x or analysis.once(report_axis):
         return chosen
     if scales(analysis):
         return WORKERS
@@ -67,10 +67,10 @@ def x_axis(analysis: Analysis) -> str:
 def first_curve(analysis: Analysis) -> Drawing | None:
     """Speed-up over workers of the first curves, or what another axis changes; None where nothing varies."""
     name = x_axis(analysis)
-    return over_workers(analysis) if name == WORKERS else over_axis(analysis, name) if name else None
+    return draw_speedup_lines(analysis) if name == WORKERS else draw_axis_lines(analysis, name) if name else None
 
 
-def over_axis(analysis: Analysis, name: str) -> Drawing | None:
+def draw_axis_lines(analysis: Analysis, name: str) -> Drawing | None:
     """Accuracy where points were trained, throughput otherwise: a line for each worker count, others at one value."""
     trained = [point for contribution in contributions() for point in contribution.along_axis(analysis, name)]
     results = [r for r in analysis.once(axis_results) if r.axis == name]
@@ -117,7 +117,7 @@ def over_axis(analysis: Analysis, name: str) -> Drawing | None:
     return sheet.drawing(title, f"Bars are intervals.{others}")
 
 
-def over_workers(analysis: Analysis) -> Drawing | None:
+def draw_speedup_lines(analysis: Analysis) -> Drawing | None:
     """Speed-up of the first curves."""
     shown = [s for s in analysis.curves.series if any(p.speedup for p in s.points)][:MOST_SERIES]
     if not shown:

@@ -96,12 +96,12 @@ def _best(costs: SeriesCost) -> str:
     """The cheapest and the fastest worker count, and which others noise hides."""
     if costs.cheapest is None or costs.fastest is None:
         return ""
-    cheapest = f"{count(costs.cheapest, 'worker')}{_as_good(costs.as_cheap)}"
-    fastest = f"{count(costs.fastest, 'worker')}{_as_good(costs.as_fast)}"
+    cheapest = f"{count(costs.cheapest, 'worker')}{_spell_ties(costs.as_cheap)}"
+    fastest = f"{count(costs.fastest, 'worker')}{_spell_ties(costs.as_fast)}"
     if cheapest == fastest:
         return f"; cheapest and fastest at {cheapest}"
     return f"; cheapest at {cheapest}, fastest at {fastest}"
 
 
-def _as_good(counts: Sequence[int]) -> str:
+def _spell_ties(counts: Sequence[int]) -> str:
     return f" (tied with {', '.join(map(str, counts))})" if counts else ""

@@ -25,7 +25,7 @@ def piece_errors(size_of: NDArray[np.intp], rows: Array, count: int) -> Array:
     scale = np.abs(rows).max(axis=0)
     scaled = rows / np.where(scale > 0, scale, 1.0)
     products = (scaled[:, :, None] * scaled[:, None, :]).reshape(len(rows), -1)
-    summed = _between(np.concatenate([products, scaled, np.ones((len(rows), 1))], axis=1), size_of, count)
+    summed = _sum_ranges(np.concatenate([products, scaled, np.ones((len(rows), 1))], axis=1), size_of, count)
     gram = summed[..., : width * width].reshape(count, count, width, width)
     target, total = summed[..., width * width : -1], summed[..., -1]
     best = total.copy()  # of x = 0
@@ -41,8 +41,8 @@ def piece_errors(size_of: NDArray[np.intp], rows: Array, count: int) -> Array:
     return errors
 
 
-def _between(values: Array, size_of: NDArray[np.intp], count: int) -> Array:
-    """Sums over every range of sizes, shape (first, last, columns)."""
+def _sum_ranges(values: Array, size_of: NDArray[np.intp], count: int) -> Array:
+    """Sum over every range of sizes; the shape is (first, last, columns)."""
     by_size = np.zeros((count + 1, values.shape[1]))
     np.add.at(by_size, size_of + 1, values)
     running = by_size.cumsum(axis=0)

@@ -28,7 +28,12 @@ def comparison_tables(comparisons: Sequence[SeriesComparison], *, every_model: b
     """The same of what ``compare_models`` has found."""
     if not comparisons:
         return ()
-    return _predicted(comparisons, every_model), _errors(comparisons), _models(comparisons), _parameters(comparisons)
+    return (
+        _tabulate_predictions(comparisons, every_model),
+        _errors(comparisons),
+        _models(comparisons),
+        _parameters(comparisons),
+    )
 
 
 def prediction_tables(
@@ -52,7 +57,7 @@ def prediction_tables(
         raise FitError(f"predict: {bundle.label} has no measured points to predict from")
     extrapolated = [(each, extrapolations(each, workers, workers_per_node)) for each in comparisons]
     selected = [replace(each, rows=_believable_rows(each, workers, ahead)) for each, ahead in extrapolated]
-    table = _predicted(selected, every_model=True)
+    table = _tabulate_predictions(selected, every_model=True)
     first = replace(table, notes=(*table.notes, *idle_worker_notes(comparisons, workers)))
     rows = [(each.series.name, at) for each, ahead in extrapolated for at in ahead]
     return first, *((extrapolation_table(rows, "extrapolated"),) if rows else ()), _models(comparisons)
@@ -89,7 +94,7 @@ def _believable_rows(
     return tuple(rows.values())
 
 
-def _predicted(comparisons: Sequence[SeriesComparison], every_model: bool) -> Table:
+def _tabulate_predictions(comparisons: Sequence[SeriesComparison], every_model: bool) -> Table:
     titles = {each.cost_basis.title for each in comparisons}
     scope = f" ({titles.pop()})" if len(titles) == 1 else ""
     currencies = {each.cost_basis.currency for each in comparisons if each.cost_basis.currency}

@@ -103,7 +103,7 @@ def fit_law(
         baseline=int(base),
         baseline_throughput=base_rate,
         values=values,
-        parameters=tuple(_capped(each, form) for each in linear.parameters([""] * needed, shared)),
+        parameters=tuple(_cap_parameter(each, form) for each in linear.parameters([""] * needed, shared)),
         workers=tuple(int(count) for count in counts[~at_base]),
         residuals=tuple(float(error) for error in fitted / rates[~at_base] - 1),
         exact=len(others) == needed,
@@ -113,7 +113,7 @@ def fit_law(
     )
 
 
-def _capped(parameter: Parameter, form: ScalingLaw) -> Parameter:
+def _cap_parameter(parameter: Parameter, form: ScalingLaw) -> Parameter:
     """A share is at most 1, even where more workers are slower than fewer."""
     if parameter.value is None or parameter.value <= form.at_most:
         return parameter

@@ -35,7 +35,7 @@ def receptive_fields(network: Network) -> Mapping[str, Field]:
             [max(getattr(field, name)[axis] for field in parents) for axis in (0, 1)] for name in ("size", "jump")
         )
         above = Field((rows, columns), (down, right))
-        fields[layer.name] = _through(layer, above, network.inputs_of(layer))
+        fields[layer.name] = _layer_field(layer, above, network.inputs_of(layer))
     return fields
 
 
@@ -55,7 +55,7 @@ def stack_field(kernels: Sequence[Pair], strides: Sequence[Pair] | None = None) 
     return field
 
 
-def _through(layer: AnyLayer, above: Field, inputs: tuple[Shape, ...]) -> Field:
+def _layer_field(layer: AnyLayer, above: Field, inputs: tuple[Shape, ...]) -> Field:
     match layer:
         case Conv():
             kernel = (reach(layer.kernel[0], layer.dilation[0]), reach(layer.kernel[1], layer.dilation[1]))

@@ -160,7 +160,7 @@ def _coefficient(index: int, runs: Sequence[LossRun], x: Array, devices: Sequenc
     columns = [np.ones_like(x), x - x.mean()]
     columns += [np.array([float(run.device == name) for run in runs]) for name in devices[1:]]
     parameters = _least_squares(np.stack(columns, axis=1), y, "log" if log else "")
-    held, mean_held = _held_out(y, log, x)
+    held, mean_held = _cross_validate(y, log, x)
     return CoefficientFit(
         name=NAMES[index],
         slope=parameters[1],
@@ -184,7 +184,7 @@ def _verdict(slope: Parameter, held: float | None, mean: float | None) -> str:
     return "depends on size: left-out sizes are predicted better than by the mean of the others"
 
 
-def _held_out(y: Array, log: bool, x: Array) -> tuple[float | None, float | None]:
+def _cross_validate(y: Array, log: bool, x: Array) -> tuple[float | None, float | None]:
     """Relative errors at left-out sizes, of the line and of the mean; relative to the mean where some runs have 0."""
     sizes = np.unique(x)
     if len(sizes) < 3:

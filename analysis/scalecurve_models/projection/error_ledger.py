@@ -118,7 +118,7 @@ def record_prediction(folder: Path, experiment: ScalingExperiment, text: str, pr
         LedgerFile(folder).begin(text.encode(), make_plan(experiment).trials, {})
     data = (canonical_json(prediction.wire()) + "\n").encode()
     name = f"{hashlib.sha256(data).hexdigest()[:12]}.json"
-    with _unused(folder):
+    with _lock_bundle(folder):
         place = Within(folder) / PREDICTIONS_FOLDER
         place.make()
         (place / name).write(data)
@@ -184,8 +184,8 @@ def _refuse_another(folder: Path, experiment: ScalingExperiment) -> None:
 
 
 @contextmanager
-def _unused(folder: Path) -> Iterator[None]:
-    """While no engine uses the bundle, whose ledger takes one writer at a time."""
+def _lock_bundle(folder: Path) -> Iterator[None]:
+    """Hold an engine's lock on the bundle, whose ledger takes one writer at a time."""
     lock = folder / ".work" / "lock"
     if not lock.exists():
         yield

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from scalecurve.curves.results import SeriesResult
-from scalecurve.features.accuracy.results import PointTraining, Training, of_series
+from scalecurve.features.accuracy.results import PointTraining, Training, compute_training
 from scalecurve.features.accuracy.results.along_axes import along_axes
 from scalecurve.features.accuracy.results.by_approach import contest, contests
 from scalecurve.render import formatting
@@ -16,16 +16,16 @@ from scalecurve_api.text import count
 
 def training_of(analysis: Analysis) -> Training:
     """Return the trainings of a report; call it as ``analysis.once(training_of)``."""
-    return of_series(analysis.measured)
+    return compute_training(analysis.measured)
 
 
 _REPORT_SECTIONS: tuple[tuple[str, str, int, Callable[[Training], tuple[Table, ...]]], ...] = (
-    ("accuracy", "Training to accuracy", 40, Training.of_accuracy),
-    ("training-axes", "Training along each axis", 45, Training.of_axes),
-    ("against-workers", "Accuracy against workers", 50, Training.of_workers),
-    ("data", "Data", 60, Training.of_data),
-    ("noise-scale", "Gradient noise scale", 70, Training.of_noise),
-    ("quantization", "Quantization", 80, Training.of_quantization),
+    ("accuracy", "Training to accuracy", 40, Training.tabulate_accuracy),
+    ("training-axes", "Training along each axis", 45, Training.tabulate_axes),
+    ("against-workers", "Accuracy against workers", 50, Training.tabulate_workers),
+    ("data", "Data", 60, Training.tabulate_data),
+    ("noise-scale", "Gradient noise scale", 70, Training.tabulate_noise),
+    ("quantization", "Quantization", 80, Training.tabulate_quantization),
 )
 for _name, _title, _order, _tables in _REPORT_SECTIONS:
     section(_name, _title, order=_order, question="train")(
@@ -41,7 +41,7 @@ class _Training(Contribution):
         return tuple(contest.spelled(names, workers) for contest in contests(points))
 
     def in_answer(self, analysis: Analysis, series: SeriesResult, few: bool) -> str:
-        trained = _trained(analysis, series)
+        trained = _curve_trainings(analysis, series)
         if not trained:
             return ""
         last = max(trained, key=lambda p: p.point.workers)
@@ -50,7 +50,7 @@ class _Training(Contribution):
         return _accuracy(last)
 
     def in_headline(self, analysis: Analysis, series: SeriesResult) -> str:
-        trained = _trained(analysis, series)
+        trained = _curve_trainings(analysis, series)
         if not trained:
             return ""
         last = trained[-1]
@@ -81,7 +81,7 @@ class _Training(Contribution):
 contribute(_Training())
 
 
-def _trained(analysis: Analysis, series: SeriesResult) -> list[PointTraining]:
+def _curve_trainings(analysis: Analysis, series: SeriesResult) -> list[PointTraining]:
     """The trainings of a curve, by worker count."""
     points = analysis.once(training_of).points
     trained = [p for p in points if (p.bundle, p.series) == (series.bundle, series.name)]

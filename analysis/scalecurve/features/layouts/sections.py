@@ -2,14 +2,14 @@
 
 from scalecurve.features.layouts.best_layout import BestLayout, best_in_words, best_layouts, layout_table
 from scalecurve.features.layouts.causes import pipeline_table, pipelines, uneven_stages
-from scalecurve.reporting.findings import Analysis, competing
+from scalecurve.reporting.findings import Analysis, select_counted_series
 from scalecurve.reporting.registry import Body, section
 
 
 def layout_results(analysis: Analysis) -> tuple[BestLayout, ...]:
     """Find the best layout at each worker count, among points that count; of a search, the best of all its axes."""
     searched = {bundle.label for bundle in analysis.bundles if bundle.selected}
-    series = competing(analysis)
+    series = select_counted_series(analysis)
     return (
         *best_layouts([one for one in series if one.bundle not in searched]),
         *best_layouts([one for one in series if one.bundle in searched], compared=lambda axis: True),

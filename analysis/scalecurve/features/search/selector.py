@@ -75,17 +75,17 @@ class SuccessiveHalving(Selector):
 
         last: list[RunResult] = []
 
-        def to_the_end(experiment: ScalingExperiment, folder: Path) -> bool:
+        def run_to_end(experiment: ScalingExperiment, folder: Path) -> bool:
             begun = resume and folder.exists()
             last.append(run(experiment, write_documents([experiment.wire()]), folder, resume=begun))
             return last[-1].status.phase.final and not last[-1].interrupted
 
-        search = Search(candidates, bundle, to_the_end)
+        search = Search(candidates, bundle, run_to_end)
         try:
             finalists = search.finalists()
         except NothingMeasured as error:
             fail(str(error), EXIT_FAILED)
-        if finalists is not None and to_the_end(search.final(finalists), bundle):
+        if finalists is not None and run_to_end(search.final(finalists), bundle):
             search.record()
         return last[-1]
 

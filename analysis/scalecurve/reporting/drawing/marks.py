@@ -65,12 +65,12 @@ def level_line(axes: Axes, height: float, word: str = "") -> None:
 
 def proportional(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[float]:
     """From the baseline's value up in proportion to the worker count."""
-    return _from_base(axes, series, value, color, lambda count: count / series.baseline)
+    return _draw_reference_line(axes, series, value, color, lambda count: count / series.baseline)
 
 
 def inverse_proportional(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[float]:
     """From the baseline's value down in proportion."""
-    return _from_base(axes, series, value, color, lambda count: series.baseline / count)
+    return _draw_reference_line(axes, series, value, color, lambda count: series.baseline / count)
 
 
 def diagonal(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[float]:
@@ -89,7 +89,7 @@ def hundred(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[
     return [1.0]
 
 
-def _from_base(
+def _draw_reference_line(
     axes: Axes, series: SeriesResult, value: Value, color: str, factor: Callable[[int], float]
 ) -> list[float]:
     base = next((value(p) for p in series.points if p.workers == series.baseline), None)

@@ -38,13 +38,13 @@ def breakdown(analysis: Analysis) -> Drawing | None:
     sheet.name_panels([series.name for series in shown], [f"{series.bundle}: " if several else "" for series in shown])
     caption = (
         _CAPTION
-        + (_TRACED if _traced(analysis) else "")
+        + (_TRACED if _has_profiler_pass(analysis) else "")
         + hollow_caption((p for series in shown for p in series.points), "Bars without filling")
     )
     return sheet.drawing("Compute and exposed communication", caption + omitted)
 
 
-def _traced(analysis: Analysis) -> bool:
+def _has_profiler_pass(analysis: Analysis) -> bool:
     summaries = (t.record.summary for bundle in analysis.bundles for t in bundle.trials if t.good and t.record)
     return any(each and each.exposed and each.exposed.method == "profiler-pass" for each in summaries)
 
@@ -89,7 +89,7 @@ def _share(p: PointResult, count: int) -> str:
     value, interval = formatting.parted(p.exposed_share, as_percent=True)
     if not interval or count > MOST_INTERVALS:
         return value
-    return f"{value}\n{axis.folded(formatting.named_interval(interval), max(12, 44 // max(count, 2)))}"
+    return f"{value}\n{axis.folded(formatting.label_interval(interval), max(12, 44 // max(count, 2)))}"
 
 
 def _parts(p: PointResult) -> tuple[float, float, float]:

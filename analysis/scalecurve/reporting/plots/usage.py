@@ -53,7 +53,9 @@ def usage(analysis: Analysis) -> Drawing | None:
     if not lines:
         return None
     counts = sorted({workers for line in lines.values() for workers in line})
-    named = {key: _named(identity[key].label, modes[key], len({modes[key] for key in lines}) > 1) for key in lines}
+    named = {
+        key: _label_series(identity[key].label, modes[key], len({modes[key] for key in lines}) > 1) for key in lines
+    }
     alone = len(counts) == 1 and len(lines) > 1  # beside each other, not one above the other at one count
     of_one_axis = len({label.rpartition("=")[0] for label in named.values()}) == 1
     beside = alone and (of_one_axis or sum(map(len, named.values())) <= _TICKS_HOLD)
@@ -99,7 +101,7 @@ def usage_over_time(analysis: Analysis) -> Drawing | None:
     on_gpus = any(share is not None for record in watched.values() for share in _gpus(record))
     modes = {mode for *_, mode in watched}
     series = dict.fromkeys((bundle, name, mode) for _, bundle, name, mode in watched)
-    named = {key: _named(identity[key[:2]].label, key[2], len(modes) > 1) for key in series}
+    named = {key: _label_series(identity[key[:2]].label, key[2], len(modes) > 1) for key in series}
     shown, omitted = first(list(named), MOST_LINES, "series")
     counts = sorted({workers for workers, *_ in watched})[-MOST_PANELS:]
     sheet = Sheet(len(counts), [named[key] for key in shown] if len(shown) > 1 else [])
@@ -138,7 +140,7 @@ def _last_s(record: TrialRecord) -> float:
     return max(entry.until_s for entries in record.usage for entry in entries)
 
 
-def _named(label: str, mode: str, several_modes: bool) -> str:
+def _label_series(label: str, mode: str, several_modes: bool) -> str:
     """A series in a legend: strong and weak ones are different lines."""
     return ", ".join([*([mode] if several_modes else []), *([label] if label else [])]) or "measured"
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from scalecurve.bundle.open import Bundle, open_bundle
-from scalecurve.features.accuracy.plots.training import fit, over_workers
-from scalecurve.features.accuracy.plots.training_axes import over_values
+from scalecurve.features.accuracy.plots.training import draw_worker_panels, fit
+from scalecurve.features.accuracy.plots.training_axes import draw_axis_panels
 from scalecurve.features.accuracy.results import training
 from scalecurve.features.accuracy.results.along_axes import along_axes
 from scalecurve.reporting.findings import analyze
@@ -77,7 +77,7 @@ def test_a_verdict_for_every_value_at_every_worker_count(bundle: Bundle):
 
 def test_figures_of_training_have_the_numbers(bundle: Bundle):
     analysis = analyze([bundle])
-    drawings = [draw(analysis) for draw in (fit, over_workers, over_values)]
+    drawings = [draw(analysis) for draw in (fit, draw_worker_panels, draw_axis_panels)]
     assert all(drawings)
     by_epoch, by_workers, by_value = (SimpleNamespace(**vars(drawing)) for drawing in drawings)
     assert "training 65.0 %, validation 60.0 %" in by_epoch.tips[0]
@@ -91,7 +91,7 @@ def test_figures_of_training_have_the_numbers(bundle: Bundle):
 
 
 def test_every_axis_has_panels_of_accuracy_epochs_and_time_with_a_legend_of_their_own(bundle: Bundle):
-    drawing = over_values(analyze([bundle]))
+    drawing = draw_axis_panels(analyze([bundle]))
     assert drawing is not None
     accuracy, epochs, seconds = drawing.figure.axes
     assert [panel.get_ylabel() for panel in drawing.figure.axes] == [
@@ -113,5 +113,5 @@ def test_one_value_at_one_count_has_neither_figure(tmp_path: Path):
     single = rates("one", [1], [0.01])
     analysis = analyze([open_bundle(write_bundle(tmp_path / "one", single, tables=False, evaluations=learned))])
     assert fit(analysis) is not None
-    assert over_workers(analysis) is None
-    assert over_values(analysis) is None
+    assert draw_worker_panels(analysis) is None
+    assert draw_axis_panels(analysis) is None

@@ -235,7 +235,7 @@ def test_points_are_told_apart_by_what_differs(bundle: Bundle):
 
 
 def test_a_target_that_no_run_reached_is_said(bundle: Bundle):
-    table = training([bundle]).of_accuracy()[0]
+    table = training([bundle]).tabulate_accuracy()[0]
     names = [column.name for column in table.columns]
     rows = [dict(zip(names, row, strict=True)) for row in table.rows]
     assert [row["reached"] for row in rows] == ["not reached", *["3/3"] * 5]
@@ -255,7 +255,7 @@ def test_a_target_that_no_run_reached_is_said(bundle: Bundle):
 
 
 def test_noise_stands_only_where_every_repetition_has_it(bundle: Bundle):
-    (table,) = training([bundle]).of_noise()
+    (table,) = training([bundle]).tabulate_noise()
     names = [column.name for column in table.columns]
     first, second = (dict(zip(names, row, strict=True)) for row in table.rows[:2])
     assert (first["simple"], first["known"]) == (None, "2/3")
@@ -264,7 +264,7 @@ def test_noise_stands_only_where_every_repetition_has_it(bundle: Bundle):
 
 def test_times_are_without_the_cost_of_the_noise_scale(bundle: Bundle):
     found = training([bundle])
-    assert any("timed windows, which ran without it" in note for note in found.of_accuracy()[0].notes)
+    assert any("timed windows, which ran without it" in note for note in found.tabulate_accuracy()[0].notes)
     without = [
         replace(p, measured=replace(p.measured, trials=tuple(map(noiseless, p.measured.trials)))) for p in found.points
     ]
@@ -279,13 +279,13 @@ def noiseless(trial: Trial) -> Trial:
 
 
 def test_data_of_all_points_is_one_row(bundle: Bundle):
-    data, classes = training([bundle]).of_data()
+    data, classes = training([bundle]).tabulate_data()
     assert data.rows == (("digits", 300, 60, None, 3, 90, "cat", 110, "<b>dog</b>"),)
     assert classes.rows == (("cat", 90), ("<b>dog</b>", 110), ("frog", 100))
 
 
 def test_accuracy_on_a_test_set_is_beside_that_on_validation(bundle: Bundle):
-    plain = training([bundle]).of_accuracy()[0]
+    plain = training([bundle]).tabulate_accuracy()[0]
     assert "Test accuracy" not in [column.title for column in plain.compact().columns]
     tested = replace(bundle, trials=tuple(map(with_test_set, bundle.trials)))
     table = accuracy_table(training([tested]).points)
@@ -293,7 +293,7 @@ def test_accuracy_on_a_test_set_is_beside_that_on_validation(bundle: Bundle):
     assert {cell.value for row in table.rows if isinstance(cell := row[place], Estimate)} == {0.75}
     assert any(note.startswith("Test accuracy is that of the last epoch's model") for note in table.notes)
     # The data are one set, however well each run did on it.
-    (row,) = training([tested]).of_data()[0].rows
+    (row,) = training([tested]).tabulate_data()[0].rows
     assert row[:4] == ("digits", 300, 60, 40)
 
 
@@ -306,7 +306,7 @@ def with_test_set(trial: Trial) -> Trial:
 
 
 def test_quantization_by_bits_scheme_and_stage(bundle: Bundle):
-    accuracy, error = training([bundle]).of_quantization()
+    accuracy, error = training([bundle]).tabulate_quantization()
     names = [column.name for column in accuracy.columns]
     rows = [dict(zip(names, row, strict=True)) for row in accuracy.rows if row[1] == "weak data.instances=1"]
     assert [(row["bits"], row["scheme"]) for row in rows] == [

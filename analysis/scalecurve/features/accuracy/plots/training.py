@@ -120,7 +120,7 @@ def _average_by_epoch(p: PointTraining, value: Callable[[Evaluation], float]) ->
 
 
 @plot("training-workers", section="against-workers", order=10)
-def over_workers(analysis: Analysis) -> Drawing | None:
+def draw_worker_panels(analysis: Analysis) -> Drawing | None:
     """Draw a panel for each quantity, with a line for each series of several worker counts."""
     series: dict[tuple[str, str], list[PointTraining]] = {}
     for p in analysis.once(training_of).points:

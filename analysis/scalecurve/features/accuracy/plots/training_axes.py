@@ -34,7 +34,7 @@ _CAPTION = (
 
 
 @plot("training-axes", section="training-axes", order=10)
-def over_values(analysis: Analysis) -> Drawing | None:
+def draw_axis_panels(analysis: Analysis) -> Drawing | None:
     """Draw a row of panels for each axis: accuracy, and epochs and time to the target where there is one."""
     by_axis: dict[tuple[str, str], list[ValueTraining]] = {}
     for r in analysis.once(training_along_axes):

@@ -20,7 +20,7 @@ from scalecurve.features.accuracy.results.tables import (
 from scalecurve.render.notebook import SeveralTables
 from scalecurve.render.table import Table
 
-__all__ = ["PointTraining", "Training", "of_series", "training"]
+__all__ = ["PointTraining", "Training", "compute_training", "training"]
 
 
 @dataclass(frozen=True)
@@ -30,26 +30,26 @@ class Training(SeveralTables):
     points: tuple[PointTraining, ...]
 
     def tables(self) -> tuple[Table, ...]:
-        first = (*self.of_accuracy(), *self.of_axes(), *self.of_workers(), *self.of_data())
-        return (*first, *self.of_noise(), *self.of_quantization())
+        first = (*self.tabulate_accuracy(), *self.tabulate_axes(), *self.tabulate_workers(), *self.tabulate_data())
+        return (*first, *self.tabulate_noise(), *self.tabulate_quantization())
 
-    def of_accuracy(self) -> tuple[Table, ...]:
+    def tabulate_accuracy(self) -> tuple[Table, ...]:
         """Tabulate the points, a row each, and the best approach if there are several."""
         return _drop_empty_tables(accuracy_table(self.points), approach_table(self.points))
 
-    def of_axes(self) -> tuple[Table, ...]:
+    def tabulate_axes(self) -> tuple[Table, ...]:
         return _drop_empty_tables(axis_table(along_axes(self.points)))
 
-    def of_workers(self) -> tuple[Table, ...]:
+    def tabulate_workers(self) -> tuple[Table, ...]:
         return _drop_empty_tables(*worker_tables(self.points))
 
-    def of_data(self) -> tuple[Table, ...]:
+    def tabulate_data(self) -> tuple[Table, ...]:
         return _drop_empty_tables(data_table(self.points), label_table(self.points), class_table(self.points))
 
-    def of_noise(self) -> tuple[Table, ...]:
+    def tabulate_noise(self) -> tuple[Table, ...]:
         return _drop_empty_tables(noise_table(self.points))
 
-    def of_quantization(self) -> tuple[Table, ...]:
+    def tabulate_quantization(self) -> tuple[Table, ...]:
         return _drop_empty_tables(*quantization_tables(self.points))
 
 
@@ -63,10 +63,10 @@ def training(bundles: Sequence[Bundle], level: float = 0.95) -> Training:
     Returns:
         Training results of every point, over its repetitions.
     """
-    return of_series((series for bundle in bundles for series in measure(bundle)), level)
+    return compute_training((series for bundle in bundles for series in measure(bundle)), level)
 
 
-def of_series(measured: Iterable[MeasuredSeries], level: float = 0.95) -> Training:
+def compute_training(measured: Iterable[MeasuredSeries], level: float = 0.95) -> Training:
     """Compute the same as `training`, from measured series."""
     return Training(labelled(measured, level))
 

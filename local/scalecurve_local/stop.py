@@ -33,7 +33,7 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        return self._expired or self.futile or self.times > 0
+        return self._has_expired or self.futile or self.times > 0
 
     @property
     def at_once(self) -> bool:
@@ -46,7 +46,7 @@ class StopRequest:
         )
 
     @property
-    def _expired(self) -> bool:
+    def _has_expired(self) -> bool:
         return self._ends is not None and not self._paused and time.monotonic() >= self._ends
 
     @contextmanager

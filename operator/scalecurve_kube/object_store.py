@@ -36,7 +36,7 @@ def write(folder: str, name: str, data: bytes) -> None:
         files.makedirs(posixpath.dirname(path), exist_ok=True)
         files.pipe_file(path, data)
     except Exception as error:
-        raise _failed("write", folder, name, error) from error
+        raise _store_error("write", folder, name, error) from error
 
 
 def read(name: str, environment: Mapping[str, str] = os.environ) -> bytes:
@@ -55,7 +55,7 @@ def read(name: str, environment: Mapping[str, str] = os.environ) -> bytes:
         with files.open(posixpath.join(root, name), "rb") as file:
             data = read_within(file, MAX_OBJECT_BYTES)
     except Exception as error:
-        raise _failed("read", folder, name, error) from error
+        raise _store_error("read", folder, name, error) from error
     if data is None:
         raise ObjectStoreError(f"{name} in {folder} has more than {MAX_OBJECT_BYTES} bytes: no record")
     return data
@@ -66,7 +66,7 @@ def check(folder: str) -> None:
     try:
         _open(folder)
     except Exception as error:
-        raise _failed("open", folder, "", error) from error
+        raise _store_error("open", folder, "", error) from error
 
 
 def _open(folder: str) -> tuple[Any, str]:
@@ -78,6 +78,6 @@ def _open(folder: str) -> tuple[Any, str]:
     return files, str(root)
 
 
-def _failed(verb: str, folder: str, name: str, error: Exception) -> ObjectStoreError:
+def _store_error(verb: str, folder: str, name: str, error: Exception) -> ObjectStoreError:
     where = posixpath.join(folder, name)
     return ObjectStoreError(f"cannot {verb} {where}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")

@@ -66,10 +66,10 @@ def tables(
 
 def _frames(body: Body) -> dict[str, pd.DataFrame]:
     shown = (*(table for table in body.tables if table is not None and table.rows), *body.always)
-    return {table.name: _in_percent(table) for table in shown}
+    return {table.name: _convert_to_percent(table) for table in shown}
 
 
-def _in_percent(table: Table) -> pd.DataFrame:
+def _convert_to_percent(table: Table) -> pd.DataFrame:
     frame = table.frame()
     names = [column.name for column in table.columns if column.kind == "percent"]
     shares = [column for name in names for column in (name, f"{name}_low", f"{name}_high") if column in frame]

@@ -52,11 +52,11 @@ def main(arguments: Sequence[str]) -> int:
     show([points_table(corpus.points)], "table")
     sources = [f"{each.name}: {each.url}, {each.retrieved}, license {each.license}" for each in corpus.sources]
     notes = [note for each in imports for note in each.notes]
-    print("\n".join(["", *_refused(corpus), *notes, *copies, *sources, f"corpus: {chosen.into}"]))
+    print("\n".join(["", *_refusal_lines(corpus), *notes, *copies, *sources, f"corpus: {chosen.into}"]))
     return 0
 
 
-def _refused(corpus: Corpus) -> list[str]:
+def _refusal_lines(corpus: Corpus) -> list[str]:
     """A line for each reason why a unit is not proved, with the number of points."""
     reasons = Counter(point.reason for point in corpus.points if point.unit is None)
     if not reasons:

@@ -28,7 +28,7 @@ class Authority:
 
     def kubeconfig(self, path: Path, server: str, user: str, groups: Sequence[str] = ()) -> Path:
         """Write a kubeconfig whose client certificate says who `user` is; its path."""
-        subject = "".join(f"/O={_escaped(group)}" for group in groups) + f"/CN={_escaped(user)}"
+        subject = "".join(f"/O={_escape_name(group)}" for group in groups) + f"/CN={_escape_name(user)}"
         crt = self.certificate(re.sub(r"[^a-zA-Z0-9.-]+", "-", f"client-{path.stem}"), subject)
         cluster = {"server": server, "certificate-authority-data": _base64(self.crt)}
         pair = {"client-certificate-data": _base64(crt), "client-key-data": _base64(crt.with_suffix(".key"))}
@@ -85,7 +85,7 @@ def _ec_key(file: Path) -> None:
     output("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", file)
 
 
-def _escaped(name: str) -> str:
+def _escape_name(name: str) -> str:
     return name.replace("\\", "\\\\").replace("/", "\\/").replace("+", "\\+")
 
 

@@ -21,7 +21,7 @@ def survey_gpus(environment: Mapping[str, str]) -> tuple[Gpu, ...]:
     Raises:
         Unavailable: when it names a GPU that does not exist.
     """
-    return visible(_listed(), environment.get("CUDA_VISIBLE_DEVICES"))
+    return visible(_list_gpus(), environment.get("CUDA_VISIBLE_DEVICES"))
 
 
 def visible(gpus: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
@@ -51,15 +51,15 @@ def visible(gpus: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
-def _listed() -> tuple[Gpu, ...]:
+def _list_gpus() -> tuple[Gpu, ...]:
     try:
         import pynvml
     except ImportError:
-        return from_smi()
+        return query_smi()
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return from_smi()
+        return query_smi()
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
         return tuple(Gpu(pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)) for handle in handles)
@@ -67,7 +67,7 @@ def _listed() -> tuple[Gpu, ...]:
         pynvml.nvmlShutdown()
 
 
-def from_smi() -> tuple[Gpu, ...]:
+def query_smi() -> tuple[Gpu, ...]:
     """The GPUs that ``nvidia-smi`` lists; none if it is missing or fails."""
     command = ["nvidia-smi", "--query-gpu=uuid,name", "--format=csv,noheader"]
     try:

@@ -54,7 +54,7 @@ async def probe(trial: TrialReconciliation, job: CachedJob, status: JobStatus) -
         return ProbeResult()
     if status.state is Job.queued:
         waiting, cause = await _look(trial.rec, job, status)
-        return _ended(trial, job, cause) if cause is not None else ProbeResult(waiting)
+        return _end_trial(trial, job, cause) if cause is not None else ProbeResult(waiting)
     late = time_left(trial, job, status) <= 0
     if status.state is Job.running and not late:
         return ProbeResult()
@@ -79,10 +79,10 @@ async def probe(trial: TrialReconciliation, job: CachedJob, status: JobStatus) -
     elif late:
         reason, problem = job.pod_problem or (FailedReason.deadline_exceeded, waiting or HANG)
         cause = reason, deadline_message(trial.spec.deadline_seconds, problem)
-    return _ended(trial, job, cause) if cause is not None else ProbeResult(waiting)
+    return _end_trial(trial, job, cause) if cause is not None else ProbeResult(waiting)
 
 
-def _ended(trial: TrialReconciliation, job: CachedJob, cause: Cause) -> ProbeResult:
+def _end_trial(trial: TrialReconciliation, job: CachedJob, cause: Cause) -> ProbeResult:
     trial.end(job, cause)
     return ProbeResult(changed=True)
 

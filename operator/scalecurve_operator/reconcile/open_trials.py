@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 async def ensure_companions(rec: Reconciliation) -> None:
     """Create missing companions of every job, or report what cannot be helped."""
     incomplete = []
-    for trial, job in _with_jobs(rec):
+    for trial, job in _trials_with_jobs(rec):
         if job.deleting:
             continue
         if trial.seen is None:
@@ -38,7 +38,7 @@ async def ensure_companions(rec: Reconciliation) -> None:
 async def probe_jobs(rec: Reconciliation) -> bool:
     """Probe jobs that take long; True if that changed something that calls for another reconcile."""
     changed, now, interval = False, time.monotonic(), rec.settings.starting_seconds
-    for trial, job in _with_jobs(rec):
+    for trial, job in _trials_with_jobs(rec):
         name, status = trial.name, trial.status_of(job)
         left = time_left(trial, job, status)
         # A queue says soon what it will never admit.
@@ -77,13 +77,13 @@ async def _report(trial: TrialReconciliation, phase: TrialPhase, job: CachedJob)
     if phase is TrialPhase.running and seen.phase != phase.value and status:
         TRIAL_START.observe(max(0.0, now - unix_time(status["startedAt"])))
     try:
-        await trial.write_status(render.progressed(status, phase, job.uid, trial.rec.waiting.get(trial.name), now))
+        await trial.write_status(render.progress_status(status, phase, job.uid, trial.rec.waiting.get(trial.name), now))
     except Conflict as conflict:
         # Only a report: the next reconcile writes it from what is there then.
         logger.debug("%s: %s", trial.name, conflict)
 
 
-def _with_jobs(rec: Reconciliation) -> Iterator[tuple[TrialReconciliation, CachedJob]]:
+def _trials_with_jobs(rec: Reconciliation) -> Iterator[tuple[TrialReconciliation, CachedJob]]:
     """Yield the open trials that have a job, each with its newest one."""
     for name in rec.index.open_names():
         trial = TrialReconciliation(rec, name)

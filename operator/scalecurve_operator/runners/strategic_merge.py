@@ -39,7 +39,7 @@ def merged(tree: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
             before = result.get(name)
             result[name] = merged(before if isinstance(before, Mapping) else {}, change)
         elif isinstance(change, list) and name in _KEYS and isinstance(result.get(name, []), list):
-            result[name] = _merged_list(result.get(name, []), change, _KEYS[name])
+            result[name] = _merge_list(result.get(name, []), change, _KEYS[name])
         else:
             result[name] = copy.deepcopy(change)
     return result
@@ -54,7 +54,7 @@ def renamed(patch: Mapping[str, Any], name: str, to: str) -> dict[str, Any]:
     return result
 
 
-def _merged_list(entries: list[Any], changes: list[Any], key: str) -> list[Any]:
+def _merge_list(entries: list[Any], changes: list[Any], key: str) -> list[Any]:
     """Entries keep their order; new ones follow in that of the patch."""
     if any(isinstance(change, Mapping) and change.get(_DIRECTIVE) == "replace" for change in changes):
         entries, changes = [], [change for change in changes if change.get(_DIRECTIVE) != "replace"]

@@ -55,7 +55,7 @@ def claimed(status: Mapping[str, object], attempt: int, job: str, now: float) ->
     }
 
 
-def progressed(
+def progress_status(
     status: Mapping[str, object], phase: TrialPhase, job_uid: str, waiting: str | None, now: float
 ) -> Object:
     """The job is queued, starting or running; ``waiting`` says what it waits for."""
@@ -90,7 +90,7 @@ def ended(status: Mapping[str, object], attempt: int, result: AttemptResult, job
         "jobUid": job_uid,
         "nodes": [node for node in result.nodes if len(node) <= 63][:MAX_NODES] or None,
         "summary": result.summary,
-        "record": _bounded(result.record),
+        "record": _bound_record(result.record),
         "unproved": list(result.unproved) or None,
         # Only a succeeded trial enters a curve or a table.
         "throughput": _throughput(result.summary) if verdict.phase is TrialPhase.succeeded else None,
@@ -196,7 +196,7 @@ def _event(phase: TrialPhase, now: float) -> Object:
     return {"phase": phase.value, "atNs": int(now * 1e9)}
 
 
-def _bounded(record: Object) -> Object:
+def _bound_record(record: Object) -> Object:
     """The record itself lists everything that was left out."""
     if "leftOut" not in record:
         return record

@@ -15,7 +15,7 @@ from scalecurve_local.devices.cores import (
     read_quota,
     survey_cores,
 )
-from scalecurve_local.devices.gpus import Gpu, from_smi, survey_gpus, visible
+from scalecurve_local.devices.gpus import Gpu, query_smi, survey_gpus, visible
 from scalecurve_local.errors import Unavailable
 
 GPUS = (Gpu("GPU-1111", "A"), Gpu("GPU-1222", "A"), Gpu("GPU-3333", "B"))
@@ -130,10 +130,10 @@ def test_gpus_of_this_machine_can_be_asked_for() -> None:
 
 def test_nvidia_smi_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert from_smi() == ()
+    assert query_smi() == ()
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho 'GPU-5f0c, NVIDIA H200'\necho 'GPU-77aa, NVIDIA H200'\n")
     program.chmod(0o755)
-    assert from_smi() == (Gpu("GPU-5f0c", "NVIDIA H200"), Gpu("GPU-77aa", "NVIDIA H200"))
+    assert query_smi() == (Gpu("GPU-5f0c", "NVIDIA H200"), Gpu("GPU-77aa", "NVIDIA H200"))
     program.write_text("#!/bin/sh\necho no driver\nexit 9\n")
-    assert from_smi() == ()
+    assert query_smi() == ()

@@ -46,7 +46,7 @@ def trial_statuses(draw: st.DrawFn) -> list[Object]:
         found.append(statuses.claimed(found[-1], attempt, f"job-a{attempt}", NOW))
         for _ in range(draw(st.integers(0, 2))):
             phase = draw(st.sampled_from([TrialPhase.queued, TrialPhase.starting, TrialPhase.running]))
-            found.append(statuses.progressed(found[-1], phase, "uid", draw(st.none() | TEXT), NOW))
+            found.append(statuses.progress_status(found[-1], phase, "uid", draw(st.none() | TEXT), NOW))
         verdict = Verdict(draw(st.sampled_from(sorted(FINAL_PHASES))), draw(st.none() | TEXT), draw(TEXT), ())
         nodes = draw(st.lists(st.text("n", min_size=1, max_size=80), max_size=100))
         result = AttemptResult(verdict, draw(SUMMARIES), draw(RECORDS), tuple(nodes), NOW)

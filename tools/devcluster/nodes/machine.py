@@ -73,7 +73,7 @@ def lacking() -> str | None:
         return f"real nodes need commands of {', '.join(packages)}; `make node-tools` installs them on Debian"
     if missing := toolchain.missing(UPSTREAMS):
         return f"not built: {', '.join(missing)}; `make node-tools` builds them in about five minutes (needs Go)"
-    return tier_lacks(kwok=False, player=False) or _taken() or _kernel_lacks()
+    return tier_lacks(kwok=False, player=False) or _range_conflict() or _kernel_lacks()
 
 
 def absent_packages() -> list[str]:
@@ -81,7 +81,7 @@ def absent_packages() -> list[str]:
     return sorted({package for command, package in COMMANDS.items() if not shutil.which(command)})
 
 
-def _taken() -> str | None:
+def _range_conflict() -> str | None:
     routes = json.loads(subprocess.run(["ip", "-j", "route"], capture_output=True, check=True).stdout or "[]")
     for route in routes:
         with contextlib.suppress(ValueError):
@@ -161,13 +161,13 @@ def lock(folder: Path | None = None) -> IO[str]:
 
 def held() -> str | None:
     """Who has nodes on this machine, in one line; None when nobody has."""
-    if holder := held_by():
+    if holder := lock_holder():
         who = f"process {holder['pid']}, {holder['folder']}"
         return f"this machine already has nodes ({who}); `make cluster-down` stops them"
     return None
 
 
-def held_by() -> dict[str, str | int] | None:
+def lock_holder() -> dict[str, str | int] | None:
     """`pid` and `folder` of the cluster that this machine has; None when it has none."""
     with contextlib.suppress(OSError, ValueError), LOCK.open() as file:
         try:

@@ -95,7 +95,7 @@ def down() -> int:
         return 3
     started = time.monotonic()
     ask: signal.Signals | None = signal.SIGTERM
-    while held := machine.held_by():
+    while held := machine.lock_holder():
         if ask:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(held["pid"]), ask)
@@ -122,7 +122,7 @@ def main() -> int:
         return 2
     if chosen.verb == "hold":
         return hold(chosen.nodes, archives)
-    if held := machine.held_by():
+    if held := machine.lock_holder():
         return add(held, archives if chosen.images else ())
     return up(chosen.nodes, archives)
 

@@ -17,7 +17,9 @@ class Statuses:
     async def run(self, pod: Pod) -> None:
         """Every container runs and is ready."""
         state = {"waiting": None, "running": {"startedAt": now()}}
-        states = [{**_named(each), "ready": True, "started": True, "state": state} for each in pod.containers]
+        states = [
+            {**_container_status(each), "ready": True, "started": True, "state": state} for each in pod.containers
+        ]
         ready = [{"type": kind, "status": "True"} for kind in ("Initialized", "ContainersReady", "Ready")]
         status = {"phase": "Running", "startTime": pod.started, "conditions": ready, "containerStatuses": states}
         await self._patch(pod, status)
@@ -39,7 +41,7 @@ class Statuses:
         }  # fmt: skip
         await self._kubelet.write("POST", f"/api/v1/namespaces/{pod.namespace}/events", event)
         waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image: not found"}
-        states = [{**_named(container), "state": {"waiting": waiting}} for container in pod.containers]
+        states = [{**_container_status(container), "state": {"waiting": waiting}} for container in pod.containers]
         await self._patch(pod, {"phase": "Pending", "containerStatuses": states})
 
     async def end(
@@ -63,7 +65,7 @@ class Statuses:
             if message and index == 0:
                 terminated["message"] = message
             state = {"running": None, "waiting": None, "terminated": terminated}
-            states.append({**_named(container), "started": False, "state": state})
+            states.append({**_container_status(container), "started": False, "state": state})
         why = "PodFailed" if code else "PodCompleted"
         unready = [{"type": kind, "status": "False", "reason": why} for kind in ("ContainersReady", "Ready")]
         phase = "Failed" if code else "Succeeded"
@@ -76,7 +78,7 @@ class Statuses:
         await self._kubelet.write("PATCH", f"{pod.path}/status", body, STRATEGIC)
 
 
-def _named(container: Mapping[str, Any]) -> dict[str, Any]:
+def _container_status(container: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": container["name"], "image": container["image"], "imageID": "", "ready": False, "restartCount": 0,
     }  # fmt: skip

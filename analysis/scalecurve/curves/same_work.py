@@ -68,7 +68,7 @@ def declared(measured: MeasuredPoint, other: OtherWork) -> bool:
     """Whether the experiment declares that this varies on purpose."""
     workloads = [record.trial.workload for record in measured.timed]
     return bool(workloads) and all(
-        any(other.reason in _DECLARED[why] for why in workload.declared_variations) for workload in workloads
+        any(other.reason in _DECLARED[why] for why in workload.variation_reasons) for workload in workloads
     )
 
 

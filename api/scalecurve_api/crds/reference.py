@@ -28,8 +28,8 @@ def page() -> str:
         parts.append(f"\n## {kind}\n\n{schema['description']}\n")
         for section in ("spec", "status"):
             parts.extend(_object(section, schema["properties"][section]))
-    parts.append("\n## Reasons\n\nA `Failed` trial has one of these reasons: " + _listed(FailedReason) + ".\n")
-    parts.append("\nAn `Invalid` trial: " + _listed(InvalidReason) + ".\n")
+    parts.append("\n## Reasons\n\nA `Failed` trial has one of these reasons: " + _reason_list(FailedReason) + ".\n")
+    parts.append("\nAn `Invalid` trial: " + _reason_list(InvalidReason) + ".\n")
     return "".join(parts)
 
 
@@ -86,7 +86,7 @@ def _default(field: Mapping[str, Any]) -> str:
     return f"`{_cell(text)}`" if len(text) < 60 else "see the models"
 
 
-def _listed(words: type[FailedReason] | type[InvalidReason]) -> str:
+def _reason_list(words: type[FailedReason] | type[InvalidReason]) -> str:
     return ", ".join(f"`{word.value}`" for word in words)
 
 

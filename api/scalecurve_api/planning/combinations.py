@@ -60,7 +60,7 @@ def count(axes: Axes, rules: Sequence[Rule], bound: int | None = None, search: _
     if not all(rules):
         return 0
     alone = [rule for rule in rules if len(rule) == 1]
-    axes = {name: [v for v in values if not _named(name, v, alone)] for name, values in axes.items()}
+    axes = {name: [v for v in values if not _is_named(name, v, alone)] for name, values in axes.items()}
     tied = [
         rule
         for rule in rules
@@ -107,7 +107,7 @@ def _count_tied(axes: Axes, rules: Sequence[Rule], bound: int | None, search: _S
     mentions = Counter(key for rule in rules for key in rule)
     name = min(axes, key=lambda axis: (len(axes[axis]), -mentions[axis]))  # where it fails, it fails soonest
     rest = {other: values for other, values in axes.items() if other != name}
-    named = [value for value in axes[name] if _named(name, value, rules)]
+    named = [value for value in axes[name] if _is_named(name, value, rules)]
     total = 0
     if free := len(axes[name]) - len(named):
         total = free * count(rest, [rule for rule in rules if name not in rule], bound, search)
@@ -127,5 +127,5 @@ def _groups(axes: Axes, rules: Sequence[Rule]) -> list[set[str]]:
     return groups
 
 
-def _named(name: str, value: AxisValue, rules: Sequence[Rule]) -> bool:
+def _is_named(name: str, value: AxisValue, rules: Sequence[Rule]) -> bool:
     return any(name in rule and same_value(rule[name], value) for rule in rules)

@@ -140,7 +140,7 @@ class Plan:
             workers[point.series].add(point.workers)
         return {series: baseline_of(self.spec, sorted(counts)) for series, counts in workers.items()}
 
-    def carried_by(self, runner: Runner) -> Plan:
+    def replace_runner(self, runner: Runner) -> Plan:
         """Return the same plan for jobs of another kind."""
         trials = copy(self.trials)
         trials.spec = self.spec.model_copy(update={"runner": runner})
@@ -210,7 +210,7 @@ def make_plan(experiment: ScalingExperiment, sessions: int = 1) -> Plan:
     order = array("I")
     for repetition in _orders(len(points), spec.measure.most_repetitions * sessions, spec.measure.seed):
         # Batches of a ladder rise until its end is known; later repetitions are shuffled as all others are.
-        order.extend(repetition if order else _by_rung(repetition, points))
+        order.extend(repetition if order else _sort_ladders(repetition, points))
     name = experiment.metadata.name
     return Plan(name, points, Trials(name, spec, points, order))
 
@@ -335,7 +335,7 @@ def _orders(points: int, repetitions: int, seed: int) -> Iterator[list[int]]:
         yield order
 
 
-def _by_rung(order: Sequence[int], points: Sequence[Point]) -> list[int]:
+def _sort_ladders(order: Sequence[int], points: Sequence[Point]) -> list[int]:
     """The order of points, by their index, with each ladder's batches rising over the places it has."""
     places: dict[str, list[int]] = {}
     for place, index in enumerate(order):

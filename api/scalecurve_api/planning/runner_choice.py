@@ -37,7 +37,7 @@ def choices(plan: Plan) -> tuple[RunnerChoice, ...]:
     workloads, pods = plan.workloads, spec.placement.pods_per_node
     one_pod = all(point.nodes * min(point.workers_per_node, pods) == 1 for point in plan.points)
     fitting: list[RunnerChoice] = []
-    for runner, reason in _preferred(spec, workloads, one_pod):
+    for runner, reason in _preferences(spec, workloads, one_pod):
         if not any(problem for workload in workloads for problem in misfits(workload, runner.job_kind)):
             fitting.append(RunnerChoice(runner, reason))
             if not runner.job_kind.installed_by:
@@ -69,7 +69,7 @@ def misfits(workload: Workload, job: JobKind) -> Iterator[Violation]:
         yield unsupported(where, _runners(only_mpirun=False))
 
 
-def _preferred(spec: ExperimentSpec, workloads: Sequence[Workload], one_pod: bool) -> Iterator[tuple[Runner, str]]:
+def _preferences(spec: ExperimentSpec, workloads: Sequence[Workload], one_pod: bool) -> Iterator[tuple[Runner, str]]:
     if one_pod:
         yield DEFAULT_RUNNER, "every point is one pod"
     kinds = ((runner, runner.job_kind.preference) for runner in Runner)

@@ -97,7 +97,7 @@ class CustomWorkload(Workload):
         return self.same_data
 
     @property
-    def declared_variations(self) -> Sequence[str]:
+    def variation_reasons(self) -> Sequence[str]:
         return self.work_varies
 
     @property

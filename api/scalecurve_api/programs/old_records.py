@@ -43,10 +43,10 @@ def without_foreign_fields(spec: Any) -> Any:
     if not isinstance(name, str) or name not in PROGRAMS.built_in:
         return spec
     programs = [PROGRAMS.get(program) for program in PROGRAMS.built_in]
-    return {**spec, "workload": _stripped(workload, PROGRAMS.get(name), programs)}
+    return {**spec, "workload": _strip_foreign_fields(workload, PROGRAMS.get(name), programs)}
 
 
-def _stripped(value: Any, kind: type[Model], others: Sequence[type[Model]]) -> Any:
+def _strip_foreign_fields(value: Any, kind: type[Model], others: Sequence[type[Model]]) -> Any:
     if not isinstance(value, dict):
         return value
     fields = fields_by_name(kind)
@@ -58,6 +58,6 @@ def _stripped(value: Any, kind: type[Model], others: Sequence[type[Model]]) -> A
         model = model_in(fields[name].annotation) if name in fields else None
         if model is not None:
             siblings = [fields_by_name(other)[name].annotation for other in others if name in fields_by_name(other)]
-            inner = _stripped(inner, model, [kind for kind in map(model_in, siblings) if kind])
+            inner = _strip_foreign_fields(inner, model, [kind for kind in map(model_in, siblings) if kind])
         kept[name] = inner
     return kept

@@ -132,7 +132,7 @@ class TorchWorkload(TorchTraining):
 
     @field_validator("options", mode="wrap")
     @classmethod
-    def _of_strategy(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> TorchOptions:
+    def _validate_options(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> TorchOptions:
         name = info.data.get("strategy")
         kind = TorchOptions if name is None else TORCH_STRATEGIES.get(name).options
         if kind is TorchOptions or isinstance(value, kind):

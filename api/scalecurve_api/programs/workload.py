@@ -219,7 +219,7 @@ class Workload(Described):
         return False
 
     @property
-    def declared_variations(self) -> Sequence[str]:
+    def variation_reasons(self) -> Sequence[str]:
         """Why the work of a sample varies on purpose."""
         return ()
 

@@ -175,7 +175,7 @@ def _open(payload: bytes, most_ranks: int | None = None) -> tuple[Envelope, list
         lines = io.BytesIO(text)
         lines.readline()
         ranks = dict(_records(lines, newer))
-        left_out = (*head.left_out, *_passed_over(list(newer)))
+        left_out = (*head.left_out, *_unknown_field_lines(list(newer)))
         envelope = Envelope(head.trial, head.attempt, ranks, {}, left_out)
     except ValidationError as error:
         part = "head" if error.title == _Head.__name__ else "rank record"
@@ -200,7 +200,7 @@ def _first_line(compressed: bytes) -> bytes:
     return first if newline else _inflate(compressed, min(_HEAD_LIMIT, _FIRST_BYTES), "head")
 
 
-def _passed_over(newer: Sequence[str]) -> Iterator[str]:
+def _unknown_field_lines(newer: Sequence[str]) -> Iterator[str]:
     if newer:
         more = f" and {len(newer) - _FEW} more" if len(newer) > _FEW else ""
         names = f"{', '.join(name[:_NAME] for name in newer[:_FEW])}{more}"

@@ -57,10 +57,10 @@ def _ranks(record: TrialRecord) -> list[RankRecord]:
     kinds = list(known_kinds())
     rows = zip(
         record.topology,
-        _filled(record.parameter_checksums, count),
-        _filled(record.device_samples, count),
-        _filled(record.foreign_load, count),
-        _filled(record.stolen_load, count),
+        _rank_values(record.parameter_checksums, count),
+        _rank_values(record.device_samples, count),
+        _rank_values(record.foreign_load, count),
+        _rank_values(record.stolen_load, count),
         strict=True,
     )
     return [
@@ -107,6 +107,6 @@ def _part(total: int, rank: int, count: int) -> int:
     return total // count + (rank < total % count)
 
 
-def _filled(values: Sequence[T | None], count: int) -> list[T | None]:
+def _rank_values(values: Sequence[T | None], count: int) -> list[T | None]:
     """One value for each rank; older records have fewer."""
     return [value for value, _ in zip_longest(values[:count], range(count))]

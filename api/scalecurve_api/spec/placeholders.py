@@ -134,13 +134,15 @@ def problems(workload: Workload, axes: Iterable[str]) -> Iterator[Problem]:
     for field, text in workload.texts():
         for match in _PLACEHOLDER.finditer(text):
             if (name := match["name"] or match["batch"]) and name not in names:
-                yield Problem(("spec", "workload", *field), Description(f"{{{name}}}"), _unknown(name, names))
+                yield Problem(
+                    ("spec", "workload", *field), Description(f"{{{name}}}"), _placeholder_violation(name, names)
+                )
             elif (batch := match["batch"]) and not (match["by"].isdecimal() and int(match["by"])):
                 part = expected(f"{{{batch}/N}}, the batch divided by a whole number")
                 yield Problem(("spec", "workload", *field), Description(match[0]), part)
 
 
-def _unknown(name: str, names: Sequence[str]) -> Violation:
+def _placeholder_violation(name: str, names: Sequence[str]) -> Violation:
     if full := [f"{{{axis}}}" for axis in names if _last(axis) == name]:
         return expected(one_of(full))  # ambiguous
     return unknown_placeholder(name, names)

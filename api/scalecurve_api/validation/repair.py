@@ -51,7 +51,7 @@ class Repair:
         ``of_shape``: a field that is missing leaves no experiment at all, so what lacks it goes, too.
         """
         for problem in sorted(problems, key=_order, reverse=True):
-            parent = _at(self.value, problem.path[:-1])
+            parent = _value_at(self.value, problem.path[:-1])
             if of_shape and problem.code is ProblemCode.required:
                 self._complete(problem.path)
                 continue
@@ -97,14 +97,14 @@ class Repair:
 
     def _complete(self, path: Path) -> None:
         outer, name = path[:-1], path[-1] if path else ""
-        parent = _at(self.value, outer)
+        parent = _value_at(self.value, outer)
         if not isinstance(parent, dict) or name in parent:
             return
         if path in _ANY:
             parent[name] = copy.deepcopy(_ANY[path])
             self._dropped.append(path)
         elif len(outer) > 1 and outer not in _NEEDED:
-            above, last = _at(self.value, outer[:-1]), outer[-1]
+            above, last = _value_at(self.value, outer[:-1]), outer[-1]
             self._dropped.append(self.original(outer))
             if isinstance(above, dict):
                 del above[last]
@@ -127,7 +127,7 @@ def _order(problem: Problem) -> list[str]:
     return [f"{part:09}" if isinstance(part, int) else part for part in problem.path]
 
 
-def _at(value: Any, path: Path) -> Any:
+def _value_at(value: Any, path: Path) -> Any:
     for part in path:
         try:
             value = value[part]

@@ -224,7 +224,7 @@ class Reconciler:
         runner: Runner,
     ) -> Reconciliation:
         objects.take_changed()
-        plan = runnable.plan.carried_by(runner)
+        plan = runnable.plan.replace_runner(runner)
         index = TrialIndex.build(plan, experiment.uid, experiment.generation, objects)
         # Nothing that has begun is stopped because the settings have changed since.
         if "startedAt" not in experiment.status and (problems := policy.violations(self.settings, index)):

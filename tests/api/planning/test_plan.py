@@ -170,7 +170,7 @@ def test_a_plan_that_another_job_kind_carries_differs_in_that_alone() -> None:
     of = experiment({"matrix": {"env.A": ["x", "y"]}, "measure": {"repetitions": 3}})
     plan = make_plan(of)
     assert [workload.env for workload in plan.workloads] == [{"A": "x"}, {"A": "y"}]
-    carried = plan.carried_by(Runner.job_set)
+    carried = plan.replace_runner(Runner.job_set)
     spec_of = of.spec.model_copy(update={"runner": Runner.job_set})
     assert (plan.spec, carried.spec) == (of.spec, spec_of)
     assert list(carried.trials) == list(make_plan(of.model_copy(update={"spec": spec_of})).trials)

@@ -42,11 +42,13 @@ def _apart(trial: TrialSpec, ranks: Sequence[Any]) -> str | None:
 SERVERS: FactKind[Sequence[ServerCounts]] = FactKind("servers", list[ServerCounts], (), apart=_apart)
 
 
-def _sent(kind: FactKind[int | None], record: Recorded, rank: int) -> int | None:
+def _server_pushes(kind: FactKind[int | None], record: Recorded, rank: int) -> int | None:
     """What every rank sent is not kept: servers must still agree with one another."""
     servers = SERVERS.of(record)
     return None if rank or not servers else servers[0].gradients
 
 
-PUSHES: FactKind[int | None] = FactKind("pushes", Int64, None, Combination(lambda values: None, _sent, kept=False))
+PUSHES: FactKind[int | None] = FactKind(
+    "pushes", Int64, None, Combination(lambda values: None, _server_pushes, kept=False)
+)
 """Gradients that a rank sent to every parameter server."""

@@ -137,7 +137,7 @@ class CachedJob:
             attempt=int(tags.get(ATTEMPT_LABEL) or 1),
             trial=tags[TRIAL_LABEL],
             owner=_owner(body),
-            body=trimmed_job(body),
+            body=trim_job(body),
             first_seen=now,
             last_seen=now,
         )
@@ -174,7 +174,7 @@ class ExperimentObjects:
         if experiment is None or not experiment.ended:
             return False
         planned = "total" in experiment.status
-        return not (planned and (self.jobs or self.abandoned(experiment.uid)))
+        return not (planned and (self.jobs or self.find_abandoned(experiment.uid)))
 
     def jobs_of(self, trial: str) -> list[CachedJob]:
         """A trial's jobs, oldest attempt first: at most one, except for the moment in which one is replaced.
@@ -185,7 +185,7 @@ class ExperimentObjects:
         jobs = [job for name, job in self.jobs.items() if name.startswith(prefix) and job.trial == trial]
         return sorted((job for job in jobs if cached is None or job.owner == cached.uid), key=lambda job: job.attempt)
 
-    def abandoned(self, uid: str) -> list[str]:
+    def find_abandoned(self, uid: str) -> list[str]:
         """Trials of the experiment ``uid`` whose newest attempt has neither a job nor a result."""
         return [
             name
@@ -226,7 +226,7 @@ def version_of(body: Mapping[str, Any]) -> int:
     return int(body["metadata"]["resourceVersion"])
 
 
-def trimmed_job(body: Object) -> Object:
+def trim_job(body: Object) -> Object:
     """A job without what its runner does not read."""
     metadata, runner = body["metadata"], RUNNERS.get(body.get("kind") or "")
     kept = {name: metadata.get(name) for name in ("name", "namespace", "uid", "deletionTimestamp", "creationTimestamp")}

@@ -153,7 +153,7 @@ async def _collect_and_finish(trial: TrialReconciliation, cancelled: bool) -> No
         deletions = attempt - len(seen.history)
         cause = FailedReason.job_deleted, f"something else deleted its job, {deletions} times"
     ended = replace(
-        _uncollected(trial, attempt, cause),
+        _describe_attempt(trial, attempt, cause),
         job_status=job_status,
         timeline=status.get("timeline") or (),
         cancelled=cancelled,
@@ -188,11 +188,13 @@ async def clean(trial: TrialReconciliation) -> bool:
 
 async def _fail_to_start(trial: TrialReconciliation, attempt: int, cause: Cause) -> None:
     """No job could be created: the attempt has failed before it began."""
-    result = await collect_attempt(trial.rec.cluster, trial.rec.payload_budget, _uncollected(trial, attempt, cause))
+    result = await collect_attempt(
+        trial.rec.cluster, trial.rec.payload_budget, _describe_attempt(trial, attempt, cause)
+    )
     await _finish(trial, attempt, result, render.ended(trial.object.status or {}, attempt, result, None))
 
 
-def _uncollected(trial: TrialReconciliation, attempt: int, cause: Cause | None) -> UncollectedAttempt:
+def _describe_attempt(trial: TrialReconciliation, attempt: int, cause: Cause | None) -> UncollectedAttempt:
     job = next((job for job in trial.jobs if job.attempt == attempt), None)
     return UncollectedAttempt(
         request=trial.request(attempt),

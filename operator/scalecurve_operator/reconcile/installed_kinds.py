@@ -45,7 +45,7 @@ class InstalledKinds:
         return installed
 
 
-def kept_choice(experiment: CachedExperiment, objects: ExperimentObjects) -> RunnerChoice | None:
+def previous_choice(experiment: CachedExperiment, objects: ExperimentObjects) -> RunnerChoice | None:
     """The runner of an experiment that has begun: it keeps that, whatever was installed or removed since."""
     begun = "startedAt" in experiment.status or any(t.owner == experiment.uid for t in objects.trials.values())
     if not begun:

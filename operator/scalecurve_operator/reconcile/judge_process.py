@@ -124,7 +124,7 @@ class JudgeProcess:
                 if used_s is not None and used_s < self.limits.cpu_s / 2:
                     self._end()
                     raise JudgeUnavailable(f"no answer yet, after {used_s:.2g} s of processor time") from error
-            raise self._died(self.process.wait(), late) from error
+            raise self._explain_death(self.process.wait(), late) from error
         if not self.limits.stays:
             self._end()
         return answer
@@ -138,7 +138,7 @@ class JudgeProcess:
                 raise EOFError
         return data
 
-    def _died(self, code: int, late: bool) -> JudgeDied:
+    def _explain_death(self, code: int, late: bool) -> JudgeDied:
         limits = self.limits
         if late or -code == signal.SIGXCPU:
             return JudgeDied(f"judging it takes more than {limits.cpu_s} s", late=True)

@@ -24,7 +24,7 @@ from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.cache.trial_index import TrialIndex
 from scalecurve_operator.metrics import RECONCILE, set_phase_gauges
 from scalecurve_operator.reconcile import actions, open_trials, policy, status_writer
-from scalecurve_operator.reconcile.installed_kinds import MISSING_S, InstalledKinds, kept_choice, none_installed
+from scalecurve_operator.reconcile.installed_kinds import MISSING_S, InstalledKinds, none_installed, previous_choice
 from scalecurve_operator.reconcile.intake import PayloadBudget
 from scalecurve_operator.reconcile.read_spec import NotRunnable, RunnableExperiment, read_runnable, summary
 from scalecurve_operator.reconcile.reconciliation import NAME_TAKEN, REFUSED, Reconciliation
@@ -129,7 +129,7 @@ class Reconciler:
         pending = [action for action in rec.decision.actions if may_start or not isinstance(action, Start)]
         if rec.final:
             # Cancelled between the claim of an attempt and its job: nothing else would ever end it.
-            abandoned = rec.objects.abandoned(rec.index.uid)
+            abandoned = rec.objects.find_abandoned(rec.index.uid)
             pending += [Stop(name) for name in abandoned if name in rec.index.positions]
         return pending
 
@@ -207,7 +207,7 @@ class Reconciler:
             rec = None
         runnable = read_runnable(experiment.body) if rec is None else rec.runnable
         named = experiment.spec.get("runner") not in (None, AUTO)
-        choice = runnable.options[0] if named else kept_choice(experiment, objects)
+        choice = runnable.options[0] if named else previous_choice(experiment, objects)
         choice = choice or await self.installed.choice(runnable.options)
         runner = (choice or runnable.options[0]).runner
         if rec is None or rec.index.spec.runner is not runner:

@@ -49,7 +49,7 @@ class KubeflowRunner(RunnerKind):
         conditions, spec, status = conditions_of(job), job.get("spec") or {}, job.get("status") or {}
         # A job of which one replica failed and another succeeded can have both.
         if "Failed" in conditions:
-            return _failed(JobStatus.ended(conditions["Failed"], succeeded=False))
+            return _add_failure_reason(JobStatus.ended(conditions["Failed"], succeeded=False))
         if "Succeeded" in conditions:
             return JobStatus.ended(conditions["Succeeded"], succeeded=True)
         counts = {name: counts or {} for name, counts in (status.get("replicaStatuses") or {}).items()}
@@ -64,7 +64,7 @@ def replicas(count: int, template: Mapping[str, Any]) -> dict[str, Any]:
     return {"replicas": count, "restartPolicy": "Never", "template": dict(template)}
 
 
-def _failed(status: JobStatus) -> JobStatus:
+def _add_failure_reason(status: JobStatus) -> JobStatus:
     # training-operator reports a deadline only in the message, mpi-operator an eviction by its own reason.
     if "active longer than specified deadline" in status.message:
         return replace(status, reason=FailedReason.deadline_exceeded)

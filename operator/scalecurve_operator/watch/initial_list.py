@@ -78,7 +78,7 @@ class InitialList:
                 continue
             for uid, (kind, body) in list(self.unseen.items()):
                 try:
-                    gone = await self._gone(kind, body)
+                    gone = await self._is_gone(kind, body)
                 except (Refused, Unreachable) as error:
                     logger.warning("%s %s: %s", kind.resource.kind, body["metadata"]["name"], error)
                     remaining = -1
@@ -112,7 +112,7 @@ class InitialList:
         self.unseen[metadata["uid"]] = (kind, {"metadata": kept})
         trim(body, kind.resource.plural)
 
-    async def _gone(self, kind: WatchedKind, body: Object) -> bool:
+    async def _is_gone(self, kind: WatchedKind, body: Object) -> bool:
         metadata = body["metadata"]
         current = await self.cluster.get(kind.resource, metadata["namespace"], metadata["name"])
         return current is None or current["metadata"]["uid"] != metadata["uid"]

@@ -8,7 +8,7 @@ import pytest
 
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.trial import FailedReason
-from scalecurve_operator.cache.cached_objects import trimmed_job
+from scalecurve_operator.cache.cached_objects import trim_job
 from scalecurve_operator.reconcile import pod_diagnosis
 from scalecurve_operator.runners import RUNNERS
 from tests.operator.runners.recordings import KINDS, kind, names, seen
@@ -173,4 +173,4 @@ class TestWhatPodsSay:
 @pytest.mark.parametrize("name", [name for scenario in ("running", "succeeded", "queued") for name in names(scenario)])
 def test_what_the_operator_keeps_of_a_job_reads_the_same(name: str) -> None:
     job = seen(name)["job"]
-    assert kind(name).read(trimmed_job(job)) == kind(name).read(job)
+    assert kind(name).read(trim_job(job)) == kind(name).read(job)

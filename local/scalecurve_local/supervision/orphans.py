@@ -47,11 +47,11 @@ def end_orphans() -> int:
     """End every process in this PID namespace whose supervisor no longer runs; returns how many."""
     here = os.readlink("/proc/self/ns/pid")
 
-    def abandoned(mark: str) -> bool:
+    def is_abandoned(mark: str) -> bool:
         pid, namespace = mark.partition("/")[0], mark.rpartition("/")[2]
         return namespace == here and pid.isdigit() and identity(int(pid)) != mark
 
-    return end_marked(abandoned)
+    return end_marked(is_abandoned)
 
 
 def end_marked(chosen: Callable[[str], bool]) -> int:

@@ -145,11 +145,11 @@ class Supervisor:
         os.set_blocking(0, False)
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, self.on_term)
+        signal.signal(signal.SIGTERM, self.handle_sigterm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    def on_term(self, *_: object) -> None:
+    def handle_sigterm(self, *_: object) -> None:
         self.interrupted = self.interrupted or "stopped"
 
     def start(self) -> None:

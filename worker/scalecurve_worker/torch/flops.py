@@ -67,7 +67,7 @@ def count_call_flops(
     """
     name = type(model).__name__
     try:
-        twin = _on_meta(model).train()
+        twin = _copy_to_meta(model).train()
     except (RuntimeError, TypeError, NotImplementedError) as error:
         raise FlopCountError(f"{name} cannot be copied to the meta device, so not counted: {error}") from error
     if not recomputed:
@@ -85,7 +85,7 @@ def count_call_flops(
     return FlopCount(forward, counter.get_total_flops() - forward)
 
 
-def _on_meta(model: nn.Module) -> nn.Module:
+def _copy_to_meta(model: nn.Module) -> nn.Module:
     """Copy a module with every parameter and buffer replaced by a meta tensor; shared ones stay shared."""
     memo: dict[int, object] = {}
     for parameter in model.parameters():

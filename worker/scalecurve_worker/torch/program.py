@@ -150,7 +150,7 @@ def _note(job: TorchJob, facts: Facts, trainer: Trainer, data: Loader) -> None:
         "threads": torch.get_num_threads(),
         **({"sequenceLength": data.spec.shape[0]} if job.spec.kind == "tokens" else {}),
         **job.transfer,
-        **recorded_options(options),
+        **options_to_record(options),
         **wrapped.options,
         **({"start": start} if (start := os.environ.get(START_ENV)) else {}),
         **({"optimizerFused": True} if trainer.optimizer.defaults.get("fused") else {}),
@@ -178,7 +178,7 @@ def _count_flops(job: TorchJob, model: nn.Module, data: Loader) -> tuple[float, 
         return str(error)
 
 
-def recorded_options(options: TrainingOptions) -> dict[str, object]:
+def options_to_record(options: TrainingOptions) -> dict[str, object]:
     """Return the request's options, without what the hook ignores and what the strategy records itself."""
     ignored = {"keep_threads", "fsdp_group_mb", "shard", "cudnn_benchmark"}
     if options.comm_hook is not CommHook.powersgd:

@@ -33,7 +33,7 @@ class SequenceReader(Dataset[Tensor | str]):
     vocabulary: int
 
     def __post_init__(self) -> None:
-        self.shared = [None if file.held is None else _shared(file.held) for file in self.files]
+        self.shared = [None if file.held is None else _share_array(file.held) for file in self.files]
         self.files = [replace(file, held=None) for file in self.files]
         self.ends = list(accumulate(sequences_of(self.files, self.length)))
 
@@ -55,7 +55,7 @@ class SequenceReader(Dataset[Tensor | str]):
         return torch.from_numpy(rows)
 
 
-def _shared(held: NDArray[Any]) -> Tensor:
+def _share_array(held: NDArray[Any]) -> Tensor:
     """The same numbers in memory that reading processes share."""
     tensor = torch.from_numpy(held)
     untyped: Any = tensor

@@ -39,8 +39,8 @@ class MixtureOfExperts(nn.Module):
         self.count, self.active = count, active
         self.router = nn.Linear(width, count, bias=False)
         self.experts = Experts(count, width, feed_forward)
-        self.dispatch: Callable[[Tensor], Tensor] = _as_is
-        self.combine: Callable[[Tensor], Tensor] = _as_is
+        self.dispatch: Callable[[Tensor], Tensor] = _identity
+        self.combine: Callable[[Tensor], Tensor] = _identity
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
@@ -56,5 +56,5 @@ class MixtureOfExperts(nn.Module):
         return out
 
 
-def _as_is(slots: Tensor) -> Tensor:
+def _identity(slots: Tensor) -> Tensor:
     return slots

@@ -41,15 +41,15 @@ def random_crop(size: Size, random: np.random.Generator) -> Box:
             left = int(random.integers(width - crop_width + 1))
             top = int(random.integers(height - crop_height + 1))
             return left, top, left + crop_width, top + crop_height
-    return _centred(size, min(max(width / height, RATIO[0]), RATIO[1]), share=1.0)
+    return _middle_box(size, min(max(width / height, RATIO[0]), RATIO[1]), share=1.0)
 
 
 def middle_crop(size: Size, target: Size) -> Box:
     """Return the center of a picture of (width, height), in the proportions of ``target``."""
-    return _centred(size, target[0] / target[1], share=MIDDLE)
+    return _middle_box(size, target[0] / target[1], share=MIDDLE)
 
 
-def _centred(size: Size, ratio: float, *, share: float) -> Box:
+def _middle_box(size: Size, ratio: float, *, share: float) -> Box:
     """The largest centred box of that width / height, shrunk to a share of its sides."""
     width, height = size
     crop_width = share * min(width, height * ratio)

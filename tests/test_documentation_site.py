@@ -61,12 +61,12 @@ def _parameters(function: object) -> list[inspect.Parameter]:
 
 
 def test_live_reports_are_framed():
-    page = live.expanded("a\n\n<!-- live: resnet50-h200 -->\n", "../")
+    page = live.expand_markers("a\n\n<!-- live: resnet50-h200 -->\n", "../")
     assert f'src="../{live.REPORTS[0].path}"' in page
     assert f'title="{live.REPORTS[0].title}"' in page
     assert page.count("../live/resnet50-h200.html") == 2, "the frame, and a link"
     with pytest.raises(KeyError):
-        live.expanded("<!-- live: nothing -->", "")
+        live.expand_markers("<!-- live: nothing -->", "")
 
 
 def test_every_live_report_is_on_a_page_and_its_bundle_is_there():
@@ -80,7 +80,7 @@ def test_every_live_report_is_on_a_page_and_its_bundle_is_there():
     [("index.md", ""), ("live.md", "../"), ("studies/README.md", "../"), ("how-to/install.md", "../../")],
 )
 def test_the_way_from_a_page_to_the_root(source: str, to_root: str) -> None:
-    assert hooks.to_root(source) == to_root
+    assert hooks.path_to_root(source) == to_root
 
 
 def test_every_page_stands_in_the_navigation():

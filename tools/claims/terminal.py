@@ -30,14 +30,14 @@ def svg(picture: TerminalPicture) -> str:
         subprocess.CalledProcessError: if the command fails.
     """
     with tempfile.TemporaryDirectory() as folder:
-        shown = _shown([str(SCALECURVE), *picture.command[1:]], folder, picture.columns)
+        shown = _terminal_output([str(SCALECURVE), *picture.command[1:]], folder, picture.columns)
     console = Console(record=True, width=picture.columns, file=io.StringIO(), force_terminal=True)
     console.print(Text(f"$ {' '.join(picture.command)}", style="bold"))
     console.print(Text.from_ansi(shown.replace("\r\n", "\n").rstrip("\n")))
     return console.export_svg(title=" ".join(picture.command[:2]), unique_id="terminal")
 
 
-def _shown(command: Sequence[str], folder: str, columns: int) -> str:
+def _terminal_output(command: Sequence[str], folder: str, columns: int) -> str:
     """What a command writes to a terminal: tables fit its width."""
     ours, its = pty.openpty()
     ioctl(its, TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))

@@ -59,10 +59,10 @@ def rate_of(run: LoggedRun, workers: int) -> Rate:
     if 1 / AGREES < ratio < AGREES:
         evaluation = ", evaluation included" if basis == THROUGHPUT and ratio < _WITH_EVALUATION else ""
         return Rate(figure, figure, f"{basis}{evaluation}")
-    return Rate(figure, None, basis, f"{basis} {_off(ratio, run, workers)}")
+    return Rate(figure, None, basis, f"{basis} {_explain_ratio(ratio, run, workers)}")
 
 
-def _off(ratio: float, run: LoggedRun, workers: int) -> str:
+def _explain_ratio(ratio: float, run: LoggedRun, workers: int) -> str:
     """The reading that fits: what a figure is that differs from progress by this ratio."""
     accumulation = run.accumulation or 1
     readings = (

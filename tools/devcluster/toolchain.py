@@ -115,7 +115,7 @@ def build(names: Sequence[str] = tuple(UPSTREAMS)) -> float:
     if missing(names):
         _check_go()
     for name in names:
-        with _locked(name):
+        with _hold_lock(name):
             if missing([name]):
                 made = UPSTREAMS[name].binaries or [Path(file).name for file in UPSTREAMS[name].files]
                 print(f"building {name} ({', '.join(made)})", file=sys.stderr, flush=True)
@@ -159,7 +159,7 @@ def _build(name: str) -> None:
 
 
 @contextmanager
-def _locked(name: str) -> Iterator[None]:
+def _hold_lock(name: str) -> Iterator[None]:
     """Two test runs at once build each upstream once."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / f".{name}.lock").open("w") as lock:

@@ -50,14 +50,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         kind = "tree" if (ROOT / target).is_dir() else "blob"
         return f"{match[1]}{config.repo_url}/{kind}/main/{target}{match[3]}"
 
-    text = live.expanded(_LINK.sub(link, markdown), to_root(page.file.src_uri))
+    text = live.expand_markers(_LINK.sub(link, markdown), path_to_root(page.file.src_uri))
     for marker, content in ((VERBS_MARKER, verbs), (FUNCTIONS_MARKER, functions)):
         if marker in text:
             text = text.replace(marker, content())
     return text
 
 
-def to_root(source: str) -> str:
+def path_to_root(source: str) -> str:
     """From the address of a page to the site's root: a page other than an index is a folder of its own."""
     depth = source.count("/") + (posixpath.basename(source) not in ("index.md", "README.md"))
     return "../" * depth

@@ -84,7 +84,7 @@ REPORTS = (
 )
 
 
-def expanded(markdown: str, to_root: str) -> str:
+def expand_markers(markdown: str, to_root: str) -> str:
     """The page with a frame for every marker; ``to_root`` leads from the page's folder to the site's.
 
     Raises:

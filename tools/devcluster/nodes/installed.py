@@ -38,7 +38,7 @@ class Installed:
         try:
             helm(
                 self.cluster.kubeconfig, "install", "scalecurve", CHART, f"--namespace={NAMESPACE}", "--wait",
-                f"--timeout={READY_S:g}s", *self._chosen(),
+                f"--timeout={READY_S:g}s", *self._helm_options(),
             )  # fmt: skip
         except CommandFailed as error:
             error.add_note(self.cluster.kubectl("-n", NAMESPACE, "describe", "pods"))
@@ -53,7 +53,7 @@ class Installed:
             error.add_note(self.log()[-4000:])
         helm(self.cluster.kubeconfig, "uninstall", "scalecurve", f"--namespace={NAMESPACE}", "--wait")
 
-    def _chosen(self) -> list[str]:
+    def _helm_options(self) -> list[str]:
         repository, _, tag = images.reference("operator").rpartition(":")
         chosen = {"image.repository": repository, "image.tag": tag, "clusterWide": "true"}
         for program, name in PROGRAMS.items():

@@ -72,14 +72,14 @@ def _point(measured: MeasuredPoint, unit: str, submitter: str, name: str, own_po
         unit=TOKENS if unit == "tokens" else SAMPLES,
         reason="",
         basis="ScaleCurve's timed windows",
-        runs=tuple(PublishedRun(_started(one), None, rate) for one, rate in zip(measured.timed, rates, strict=True)),
+        runs=tuple(PublishedRun(_start_time(one), None, rate) for one, rate in zip(measured.timed, rates, strict=True)),
         parameters=record.parameters,
         sequence_length=int(own_point.sequence_length) if own_point and own_point.sequence_length else None,
         mfu=own_point.mfu.value if own_point and own_point.mfu else None,
     )
 
 
-def _started(record: TrialRecord) -> float | None:
+def _start_time(record: TrialRecord) -> float | None:
     times = [step.at_ns for step in record.timeline if step.at_ns > 0]
     return min(times) / 1e9 if times else None
 

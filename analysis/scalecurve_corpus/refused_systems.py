@@ -47,20 +47,20 @@ def refused_systems(corpus: Corpus, share: float, repetitions: int) -> RefusedSy
         verdict
         for point in corpus.points
         if point.unit and len(point.rates) >= repetitions
-        if (verdict := _refused(point, corpus, share, repetitions)) is not None
+        if (verdict := _is_refused(point, corpus, share, repetitions)) is not None
     ]
     return RefusedSystems(share, repetitions, sum(verdicts), len(verdicts)) if verdicts else None
 
 
-def _refused(point: PublishedPoint, corpus: Corpus, share: float, repetitions: int) -> bool | None:
-    others = [each for each in comparable(_as_own(point), corpus) if each.point.submitter != point.submitter]
+def _is_refused(point: PublishedPoint, corpus: Corpus, share: float, repetitions: int) -> bool | None:
+    others = [each for each in comparable(_own_point(point), corpus) if each.point.submitter != point.submitter]
     if len(others) < LEAST_POINTS or len({each.point.submitter for each in others}) < LEAST_SUBMITTERS:
         return None
     rates = [rate / point.workers for rate in point.rates[:repetitions]]
     return refuses(rates, quantile([each.per_device for each in others], share))
 
 
-def _as_own(point: PublishedPoint) -> OwnPoint:
+def _own_point(point: PublishedPoint) -> OwnPoint:
     rate = Estimate(median(point.rates) / point.workers, None, None, 0.95, Method.NONE, len(point.rates))
     return OwnPoint(
         "", point.system, point.workers, point.nodes, point.device, point.benchmark, point.precision,

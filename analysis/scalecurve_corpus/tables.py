@@ -74,7 +74,7 @@ def standing_table(standings: Sequence[PublishedStanding], sources: Sequence[Pub
             (Column("another", "Another system (95 %)"), _another),
             (Column("verdict", "Not judged"), lambda s: s.refused or None),
         ),
-        [_COMPARED, _READING, *(_said(source) for source in sources if source.name in used)]
+        [_COMPARED, _READING, *(_citation(source) for source in sources if source.name in used)]
         if any(not s.refused for s in standings)
         else [_COMPARED],
     )
@@ -308,7 +308,7 @@ def _another(standing: PublishedStanding) -> str | None:
     return "–".join(formatting.number(end) for end in standing.another.ends)
 
 
-def _said(source: PublishedSource) -> str:
+def _citation(source: PublishedSource) -> str:
     return f"{source.title} ({source.license}, {source.retrieved}): {source.url}"
 
 

@@ -46,7 +46,7 @@ def training_intervals(events: Sequence[LoggedEvent], benchmark: str, epoch: flo
     Returns:
         Samples and seconds of each; empty where the log does not count.
     """
-    return list(_by_benchmark(events, benchmark, epoch)) or _blocks(events)
+    return list(_benchmark_intervals(events, benchmark, epoch)) or _blocks(events)
 
 
 def epoch_intervals(events: Sequence[LoggedEvent], benchmark: str, epoch: float | None) -> Intervals:
@@ -62,20 +62,22 @@ def epoch_intervals(events: Sequence[LoggedEvent], benchmark: str, epoch: float 
     """
     if epoch is None or benchmark in _BENCHMARKS:
         return []
-    return list(_stated_blocks(events, "epoch_count", epoch)) or list(_epochs(events, epoch))
+    return list(_block_intervals(events, "epoch_count", epoch)) or list(_epochs(events, epoch))
 
 
-def _by_benchmark(events: Sequence[LoggedEvent], benchmark: str, epoch: float | None) -> Iterator[tuple[float, float]]:
+def _benchmark_intervals(
+    events: Sequence[LoggedEvent], benchmark: str, epoch: float | None
+) -> Iterator[tuple[float, float]]:
     if benchmark in _DETECTION:
         yield from _epochs(events, float(_IMAGES))
     elif benchmark == "gpt3":
-        yield from _stated_blocks(events, "epoch_count", 1 / _TOKENS)
+        yield from _block_intervals(events, "epoch_count", 1 / _TOKENS)
     elif benchmark == "bert":
-        yield from _between_evaluations(events, 1.0)
+        yield from _evaluation_intervals(events, 1.0)
     elif epoch is None:
         return
     elif benchmark in _BY_EPOCHS:
-        yield from _between_evaluations(events, epoch)
+        yield from _evaluation_intervals(events, epoch)
     elif benchmark == "resnet":
         yield from _epochs(events, epoch)
     elif benchmark == "unet3d":
@@ -92,7 +94,7 @@ def _epochs(events: Sequence[LoggedEvent], samples: float) -> Iterator[tuple[flo
             start = None
 
 
-def _between_evaluations(events: Sequence[LoggedEvent], scale: float) -> Iterator[tuple[float, float]]:
+def _evaluation_intervals(events: Sequence[LoggedEvent], scale: float) -> Iterator[tuple[float, float]]:
     """From the start, or the end of an evaluation, to the start of the next; ``epoch_num`` counts samples or epochs."""
     since: float | None = None
     done = 0.0
@@ -126,11 +128,11 @@ def _blocks(events: Sequence[LoggedEvent], field: str = "samples_count", origin:
     others = {count for key, count in stated if key != "block_start"}
     count_up = bool(starts) and starts[-1] > starts[0]
     if not count_up and min(starts, default=0) > 0 and others <= set(starts):
-        return list(_stated_blocks(marks, field, 1.0))
+        return list(_block_intervals(marks, field, 1.0))
     return list(_blocks_between(marks, counts, count_up))
 
 
-def _stated_blocks(events: Sequence[LoggedEvent], field: str, scale: float) -> Iterator[tuple[float, float]]:
+def _block_intervals(events: Sequence[LoggedEvent], field: str, scale: float) -> Iterator[tuple[float, float]]:
     """Blocks whose start, or else stop, states their length."""
     start: LoggedEvent | None = None
     for event in events:

@@ -108,7 +108,7 @@ class Gate:
     @property
     def decided_by(self) -> list[str]:
         """Every spread that decided, each once."""
-        return list(all_named(_decided(self.checks)))
+        return list(all_named(_decisive_changes(self.checks)))
 
     @property
     def false_alarms(self) -> float | None:
@@ -164,17 +164,17 @@ def gate(
     """
     if baseline is None and not history and not expectations and not further[0]:
         raise ValueError("nothing to compare the bundle with: add a baseline, a history or expectations")
-    checks = [*_of_trials(bundle), *_of_doubts(bundle, include_unproved), *further[0]]
+    checks = [*_check_trials(bundle), *_check_doubts(bundle, include_unproved), *further[0]]
     notes = list(further[1])
     if baseline is not None:
-        checks += _against_baseline(baseline, bundle, threshold, session_sd, include_unproved)
+        checks += _check_baseline(baseline, bundle, threshold, session_sd, include_unproved)
     believed = believable(bundle, include_unproved)
     if history:
-        of_history, said = _against_history(believed, history, threshold, stated(session_sd), catalog, include_unproved)
+        of_history, said = _check_history(believed, history, threshold, stated(session_sd), catalog, include_unproved)
         checks += of_history
         notes += said
     if expectations:
-        checks += _against_expectations(believed, expectations)
+        checks += _check_expectations(believed, expectations)
     order = list(CheckOutcome)
     in_order = tuple(sorted(checks, key=lambda check: order.index(check.outcome)))
     return Gate(bundle.label, in_order, (*_rates(in_order), *notes), _fresh_session(bundle))
@@ -182,7 +182,7 @@ def gate(
 
 def _rates(checks: Sequence[GateCheck]) -> Iterator[str]:
     """What decided, how often it is wrong, and what a point that failed once needs."""
-    by_spread = _decided(checks)
+    by_spread = _decisive_changes(checks)
     if not by_spread:
         return
     yield f"Decided by: {'; '.join(all_named(by_spread))}"
@@ -197,7 +197,7 @@ def _rates(checks: Sequence[GateCheck]) -> Iterator[str]:
         )
 
 
-def _decided(checks: Sequence[GateCheck]) -> list[Change]:
+def _decisive_changes(checks: Sequence[GateCheck]) -> list[Change]:
     return [check.change for check in checks if check.change and check.change.changed is not None]
 
 
@@ -206,14 +206,14 @@ def _fresh_session(bundle: Bundle) -> str:
     return f"scalecurve run {folder / 'experiment.yaml'} --bundle {folder} --add-session"
 
 
-def _of_trials(bundle: Bundle) -> Iterator[GateCheck]:
+def _check_trials(bundle: Bundle) -> Iterator[GateCheck]:
     wrong: dict[str, list[str]] = {}
     for trial in bundle.trials:
         if trial.phase not in (TrialPhase.succeeded, TrialPhase.full):
             wrong.setdefault(trial.phase.value if trial.phase else "unfinished", []).append(trial.name)
     detail = "; ".join(f"{len(names)} {phase}: {few(names, 3)}" for phase, names in sorted(wrong.items()))
     outcome = CheckOutcome.FAILED if wrong or not bundle.trials else CheckOutcome.PASSED
-    yield GateCheck("trials", outcome, detail or _ended(bundle))
+    yield GateCheck("trials", outcome, detail or _trial_summary(bundle))
     refuted = [f"{claim.what}: {claim.detail}" for claim in bundle.claims if claim.holds is False]
     outcome = CheckOutcome.FAILED if refuted or bundle.problems else CheckOutcome.PASSED
     yield GateCheck(
@@ -221,13 +221,13 @@ def _of_trials(bundle: Bundle) -> Iterator[GateCheck]:
     )
 
 
-def _ended(bundle: Bundle) -> str:
+def _trial_summary(bundle: Bundle) -> str:
     full = sum(trial.phase is TrialPhase.full for trial in bundle.trials)
     rest = f"{full} ended a ladder of batches" if full else "all valid"
     return f"{count(len(bundle.trials), 'trial')}, {rest}"
 
 
-def _of_doubts(bundle: Bundle, include_unproved: bool) -> Iterator[GateCheck]:
+def _check_doubts(bundle: Bundle, include_unproved: bool) -> Iterator[GateCheck]:
     if not include_unproved:
         for series in scaling([bundle]).series:
             for p in series.points:
@@ -236,7 +236,7 @@ def _of_doubts(bundle: Bundle, include_unproved: bool) -> Iterator[GateCheck]:
                     yield GateCheck("proof", CheckOutcome.UNDECIDED, why, series.name, p.workers, p.throughput)
 
 
-def _against_baseline(
+def _check_baseline(
     baseline: Bundle, bundle: Bundle, threshold: float, session_sd: float | None, unproved: bool
 ) -> Iterator[GateCheck]:
     compared = compare(baseline, bundle, threshold, session_sd=session_sd, include_unproved=unproved)
@@ -265,7 +265,7 @@ def _check(kind: str, series: str, workers: int, now: Estimate, reference: Estim
     return GateCheck(kind, outcome, detail, series, workers, now, reference, change.ratio, change)
 
 
-def _against_history(
+def _check_history(
     bundle: Bundle,
     folders: Sequence[str | os.PathLike[str]],
     threshold: float,
@@ -308,7 +308,7 @@ def _points_against(
             yield GateCheck("history", CheckOutcome.UNDECIDED, why, key[0], key[1], throughput(totals(now[key][0])))
 
 
-def _against_expectations(bundle: Bundle, expectations: Sequence[Expectation]) -> Iterator[GateCheck]:
+def _check_expectations(bundle: Bundle, expectations: Sequence[Expectation]) -> Iterator[GateCheck]:
     for series in measure(bundle):
         for p in series.points:
             if not p.timed:

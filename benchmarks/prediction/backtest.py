@@ -21,7 +21,7 @@ from scalecurve_models.laws.extrapolation import (
     LEAST_COUNTS,
     LEVEL,
     kind_of,
-    widened_ends,
+    widen_interval,
 )
 from scalecurve_models.laws.normal_form import (
     CurvePoint,
@@ -111,7 +111,7 @@ def cases_of(series: Iterable[PublishedSeries]) -> tuple[Case, ...]:
 
 def hindcast(case: Case, prior: NormalFormPrior) -> Hindcast:
     """The case as the prior predicts it, with the interval of the mixture itself."""
-    return Hindcast(case, *widened_ends(case.mixture(prior), case.target.workers, 1.0))
+    return Hindcast(case, *widen_interval(case.mixture(prior), case.target.workers, 1.0))
 
 
 def widenings_of(outcomes: Sequence[Hindcast]) -> tuple[Widening, ...]:

@@ -68,10 +68,10 @@ def all_counted(measured: Sequence[MeasuredSeries], result: ScalingResult) -> li
 
 def first_lines(points: Sequence[Named]) -> tuple[str, ...]:
     """What a reader must know before any number of these points; nothing where all were measured here and count."""
-    return (*imported_lines(points), *doubtful_lines(points))
+    return (*provenance_lines(points), *doubtful_lines(points))
 
 
-def imported_lines(points: Sequence[Named]) -> tuple[str, ...]:
+def provenance_lines(points: Sequence[Named]) -> tuple[str, ...]:
     """That points were measured elsewhere, and which, where that is not true of all of them."""
     elsewhere = [p.workers for _, p in points if p.imported]
     if not elsewhere:

@@ -27,7 +27,7 @@ def socket_lines(bundles: Sequence[Bundle]) -> tuple[str, ...]:
 def _causes(record: TrialRecord) -> Iterator[str]:
     """Why sockets: what NCCL did not find, or what the machine has and it did not use; then what to do."""
     for way in record.transports:
-        if way is None or way.library != "nccl" or not _between_nodes(record, way.channels, way.network):
+        if way is None or way.library != "nccl" or not _has_socket_transport(record, way.channels, way.network):
             continue
         found = [*(f"{name}: no device found" for name in way.lacking)]
         found += [f"the machine has {few(way.adapters)}"] if way.adapters else []
@@ -36,7 +36,7 @@ def _causes(record: TrialRecord) -> Iterator[str]:
             yield f"{'; '.join(found)}): {remedy}"
 
 
-def _between_nodes(record: TrialRecord, channels: dict[str, int], network: str | None) -> bool:
+def _has_socket_transport(record: TrialRecord, channels: dict[str, int], network: str | None) -> bool:
     """Whether sockets are in use: by NCCL's connections, or, where those are not known, by its network of nodes."""
     if channels:
         return f"NET/{_SOCKET}" in channels

@@ -93,7 +93,7 @@ def _estimate(
 ) -> Estimate:
     """With Welch's interval over repetitions, or over sessions where there are several."""
     level, repetitions = efficiency.level, min(len(last), len(base))
-    here, before = (_by_session(side, name) for side in (last, base))
+    here, before = (_cause_seconds(side, name) for side in (last, base))
     if min(len(here), len(before)) < 2:
         return Estimate(value, None, None, level, Method.NONE, repetitions)
     spreads = [_spread([seconds / step for seconds in here]), _spread([ideal * seconds for seconds in before])]
@@ -105,7 +105,7 @@ def _estimate(
     return Estimate(value, value - half, value + half, level, method, repetitions, sessions)
 
 
-def _by_session(anatomies: Sequence[StepAnatomy], name: str) -> list[float]:
+def _cause_seconds(anatomies: Sequence[StepAnatomy], name: str) -> list[float]:
     """Seconds of a cause in each repetition, or their means where there are several sessions."""
     sessions: dict[int, list[float]] = {}
     for each in anatomies:

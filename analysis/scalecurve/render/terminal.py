@@ -37,10 +37,10 @@ def fitted(table: Table, width: int) -> str:
     if widths is None:
         lines += _cards(headings, rows, width)
     else:
-        lines += _wrapped(headings, shown.columns, widths)
+        lines += _wrap_row(headings, shown.columns, widths)
         lines.append("  ".join("-" * each for each in widths))
         for row in rows:
-            lines += _wrapped(row, shown.columns, widths)
+            lines += _wrap_row(row, shown.columns, widths)
     for note in shown.notes:
         lines += paragraph(f"note: {one_line(note)}", width)
     return "\n".join(lines) + "\n"
@@ -70,7 +70,7 @@ def _least(texts: Sequence[str], column: Column) -> int:
     return longest if column.numeric else max(longest, LEAST_TEXT)
 
 
-def _wrapped(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> list[str]:
+def _wrap_row(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> list[str]:
     parts = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths, strict=True)]
     lines = []
     for number in range(max(map(len, parts))):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scalecurve.bundle.open import Bundle
 from scalecurve.checks.environment import check_table
 from scalecurve.checks.overhead import largest_in_words, overheads
-from scalecurve.curves.doubts import doubtful_lines, imported_lines
+from scalecurve.curves.doubts import doubtful_lines, provenance_lines
 from scalecurve.curves.headline import count_machines
 from scalecurve.curves.sockets import socket_lines
 from scalecurve.render import formatting
@@ -33,7 +33,7 @@ class Belief:
 
 def belief(analysis: Analysis) -> Belief:
     """NO for an invalid point or records that contradict; WITH_CARE for what was not shown, or measured elsewhere."""
-    against, care = tuple(_against(analysis)), tuple(_care(analysis))
+    against, care = tuple(_objections(analysis)), tuple(_care(analysis))
     sound = ONE_SESSION if _fewest_sessions(analysis.bundles) <= 1 else YES
     word = NO if against else WITH_CARE if care else sound
     return Belief(word, tuple(_facts(analysis)), against + care)
@@ -55,7 +55,7 @@ def _facts(analysis: Analysis) -> Iterator[str]:
         yield f"{unproved} of {count(len(points), 'point')} not proved"
 
 
-def _against(analysis: Analysis) -> Iterator[str]:
+def _objections(analysis: Analysis) -> Iterator[str]:
     trials = [trial for bundle in analysis.bundles for trial in bundle.trials]
     if any(trial.record for trial in trials) and not any(trial.good for trial in trials):
         yield "no trial is valid"
@@ -71,7 +71,7 @@ def _against(analysis: Analysis) -> Iterator[str]:
 
 def _care(analysis: Analysis) -> Iterator[str]:
     yield from socket_lines(analysis.bundles)
-    yield from imported_lines(analysis.scaling.named_points())
+    yield from provenance_lines(analysis.scaling.named_points())
     unmade = [str(row[1]) for row in check_table(analysis.bundles).rows if row[4]]
     if unmade:
         yield f"could not be checked in some trials: {', '.join(dict.fromkeys(unmade))}"

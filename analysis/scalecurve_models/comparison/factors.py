@@ -66,7 +66,7 @@ def factor_coefficients(bundles: Sequence[Bundle]) -> tuple[tuple[Coefficient, .
         ]
         shared = [cell for cell in cells if sum(other.place == cell.place for other in cells) > 1]
         if shared:
-            coefficients += _fitted(quantity, shared, factors)
+            coefficients += _fit_coefficients(quantity, shared, factors)
     if factors and not coefficients:
         notes.append("no two curves have a worker count in common")
     return tuple(coefficients), tuple(notes)
@@ -141,7 +141,7 @@ def _factors(levels: Sequence[Levels]) -> tuple[dict[str, list[str]], list[str]]
     return factors, notes
 
 
-def _fitted(quantity: str, cells: Sequence[_Cell], factors: Mapping[str, Sequence[str]]) -> list[Coefficient]:
+def _fit_coefficients(quantity: str, cells: Sequence[_Cell], factors: Mapping[str, Sequence[str]]) -> list[Coefficient]:
     places = sorted({cell.place for cell in cells})
     columns = [(name, level) for name, values in factors.items() for level in values[1:]]
     design = np.array(

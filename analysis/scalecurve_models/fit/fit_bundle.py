@@ -116,7 +116,7 @@ def fit_several(
         for bundle, counts in zip(used, measured, strict=True)
     ]
     tables = fit_tables(reports, factor_table(used), every_model=every_model)
-    depth, left_out, notes = over_bundles(reports)
+    depth, left_out, notes = regress_loss_curves(reports)
     over_all = depth_tables(depth, left_out, training) if sum(bool(r.learning.points) for r in reports) > 1 else ()
     all_bundles = [
         replace(table, name=f"{table.name}_all", title=f"{table.title}: all bundles", notes=(*table.notes, *notes))
@@ -126,7 +126,7 @@ def fit_several(
     return FittedBundles((*tables, *all_bundles), left_out)
 
 
-def over_bundles(
+def regress_loss_curves(
     reports: Sequence[FitReport],
 ) -> tuple[DepthRegression | None, tuple[LeftOutDepth, ...], list[str]]:
     """One regression of the loss curves of all bundles over model size and device."""

@@ -83,7 +83,7 @@ def extrapolate(
             f"fewer than the smallest measured count, {counts[0]:,}; published curves test counts between and beyond",
         )
     assumed = nodes is None and workers_per_node is None and max(point.nodes or 1 for point in curve) == 1
-    curve, nodes = with_nodes(curve, workers, nodes, workers_per_node)
+    curve, nodes = fill_nodes(curve, workers, nodes, workers_per_node)
     kind = kind_of(curve, nodes)
     mixture = predict_mixture(curve, workers, nodes, prior.normal_form)
     ratio = max(workers / counts[-1], 1.0)
@@ -94,7 +94,7 @@ def extrapolate(
         tested = prior.farthest(kind)
         limit = f"published curves test up to {tested:g} times" if tested else "too few published curves test any"
         return _refusal(workers, f"{far}; {limit} ({kind})")
-    throughput, low, high = widened_ends(mixture, workers, 1.0 if widening is None else widening)
+    throughput, low, high = widen_interval(mixture, workers, 1.0 if widening is None else widening)
     if kind != FIRST_BOUNDARY and is_too_wide(throughput, low, high):
         share = f"{100 * (low / throughput - 1):+.0f} to {100 * (high / throughput - 1):+.0f} %"
         reason = f"the points leave {share} open: measure a count that is nearer to {workers:,}"
@@ -124,7 +124,7 @@ def extrapolate(
     )
 
 
-def widened_ends(mixture: Mixture, workers: int, widening: float) -> tuple[float, float, float]:
+def widen_interval(mixture: Mixture, workers: int, widening: float) -> tuple[float, float, float]:
     """Return median, low and high samples/s at ``workers``.
 
     The logarithms of the ends are ``widening`` times as far away.
@@ -164,7 +164,7 @@ def kind_of(curve: Sequence[CurvePoint], nodes: int | None) -> str:
     return f"{kind}, bent" if kind != FIRST_BOUNDARY and last / first < BENT else kind
 
 
-def with_nodes(
+def fill_nodes(
     curve: tuple[CurvePoint, ...], workers: int, nodes: int | None, per_node: int | None
 ) -> tuple[tuple[CurvePoint, ...], int]:
     """Fill in the nodes of the curve and of the new count.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from scalecurve.render.table import Column, Table, columns_of
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.laws.extrapolation import LEVEL, merged, with_nodes
+from scalecurve_models.laws.extrapolation import LEVEL, fill_nodes, merged
 from scalecurve_models.laws.normal_form import CurvePoint, Mixture, predict_mixture
 from scalecurve_models.laws.pooled_prior import PooledPrior, pooled_prior
 
@@ -61,16 +61,16 @@ def next_points(
     normal_form = (prior or pooled_prior()).normal_form
 
     def mixture(points: tuple[CurvePoint, ...], workers: int) -> Mixture:
-        placed, nodes = with_nodes(points, workers, None, workers_per_node)
+        placed, nodes = fill_nodes(points, workers, None, workers_per_node)
         return predict_mixture(placed, workers, nodes, normal_form)
 
     now = _half_width(mixture(curve, goal))
     out = []
     for workers in further:
         at = mixture(curve, workers)
-        _, nodes = with_nodes(curve, workers, None, workers_per_node)
+        _, nodes = fill_nodes(curve, workers, None, workers_per_node)
         supposed = [CurvePoint(workers, workers / at.quantile(share), None) for share in _QUANTILES]
-        widths = [_half_width(mixture(_added(curve, each, nodes), goal)) for each in supposed]
+        widths = [_half_width(mixture(_add_point(curve, each, nodes), goal)) for each in supposed]
         gained = sum(math.log(now / width) for width in widths) / len(widths)
         hours = workers * MINUTES / 60
         out.append(NextPoint(workers, nodes, goal, now, now * math.exp(-gained), gained, hours))
@@ -105,7 +105,7 @@ def next_table(
     return Table("next", "What to measure next", columns, tuple(cells), notes)
 
 
-def _added(curve: tuple[CurvePoint, ...], point: CurvePoint, nodes: int) -> tuple[CurvePoint, ...]:
+def _add_point(curve: tuple[CurvePoint, ...], point: CurvePoint, nodes: int) -> tuple[CurvePoint, ...]:
     stated = any(each.nodes is not None for each in curve)
     placed = replace(point, nodes=nodes) if stated else point
     return tuple(sorted((*curve, placed), key=lambda each: each.workers))

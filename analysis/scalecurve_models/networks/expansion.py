@@ -65,7 +65,7 @@ def _entries(layers: Any, scope: _Scope) -> list[dict[str, Any]]:
 
 def _layer(entry: dict[str, Any], scope: _Scope, previous: Names, written: Written) -> Names:
     full = scope.full(entry["name"])
-    layer = {key: _filled(value, scope, full) for key, value in entry.items() if key != "from"}
+    layer = {key: _substitute(value, scope, full) for key, value in entry.items() if key != "from"}
     layer |= {"name": full, "parents": list(_parents(entry, scope, previous))}
     if scope.auxiliary:
         layer["auxiliary"] = True
@@ -90,7 +90,7 @@ def _use(entry: dict[str, Any], scope: _Scope, previous: Names, written: Written
     name = scope.full(entry["name"])
     _check_use(entry, scope, name)
     repeat, splits = entry.get("repeat", 1), entry.get("splits", 1)
-    values = {key: _filled(value, scope, name) for key, value in entry.get("with", {}).items()}
+    values = {key: _substitute(value, scope, name) for key, value in entry.get("with", {}).items()}
     last = _parents(entry, scope, previous)
     auxiliary = scope.auxiliary or entry.get("auxiliary") is True
     inner = replace(scope, values=values, auxiliary=auxiliary, open_blocks=(*scope.open_blocks, entry["block"]))
@@ -143,7 +143,7 @@ def _parents(entry: dict[str, Any], scope: _Scope, previous: Names) -> Names:
         return previous
     parents: list[str] = []
     for name in source if isinstance(source, list) else [source]:
-        name = _filled(name, scope, scope.full(entry["name"]))
+        name = _substitute(name, scope, scope.full(entry["name"]))
         if not isinstance(name, str):
             raise NetworkError(f"layer {scope.full(entry['name'])}: from: expected the name of a layer, got {name!r}")
         # An unknown name may be defined later; Network checks.
@@ -151,9 +151,9 @@ def _parents(entry: dict[str, Any], scope: _Scope, previous: Names) -> Names:
     return tuple(parents)
 
 
-def _filled(value: Any, scope: _Scope, layer: str) -> Any:
+def _substitute(value: Any, scope: _Scope, layer: str) -> Any:
     if isinstance(value, list):
-        return [_filled(each, scope, layer) for each in value]
+        return [_substitute(each, scope, layer) for each in value]
     if not isinstance(value, str) or not value.startswith("$"):
         return value
     if value[1:] not in scope.values:

@@ -30,7 +30,7 @@ class Network:
     shapes: Mapping[str, Shape] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", _ordered(self.layers))
+        object.__setattr__(self, "layers", _sort_layers(self.layers))
         shapes: dict[str, Shape] = {}
         for layer in self.layers:
             shapes[layer.name] = layer.output(tuple(shapes[parent] for parent in layer.parents))
@@ -65,7 +65,7 @@ class Network:
         return replace(self, layers=tuple(layers))
 
 
-def _ordered(layers: tuple[AnyLayer, ...]) -> tuple[AnyLayer, ...]:
+def _sort_layers(layers: tuple[AnyLayer, ...]) -> tuple[AnyLayer, ...]:
     """The layers, parents first; as they are where they come in such an order."""
     if not layers:
         raise NetworkError("a network needs at least an input and a layer")

@@ -28,7 +28,7 @@ def trace(module: nn.Module, shape: Shape, name: str | None = None) -> Network:
     if not isinstance(module, nn.Module):
         raise NetworkError(f"{module!r}: expected a torch.nn.Module")
     reader = GraphReader()
-    for view in _views(_traced(module, shape)):
+    for view in _views(_trace_graph(module, shape)):
         reader.take(view)
     learned = sum(parameter.numel() for parameter in module.parameters())
     notes = [f"Traced from {type(module).__module__}.{type(module).__name__} in evaluation mode.", *reader.notes()]
@@ -57,7 +57,7 @@ def trace_reference(reference: str, shape: Shape) -> Network:
     return trace(module, shape, name=attribute)
 
 
-def _traced(module: nn.Module, shape: Shape) -> fx.GraphModule:
+def _trace_graph(module: nn.Module, shape: Shape) -> fx.GraphModule:
     import torch
     from torch import fx
     from torch._subclasses import FakeTensorMode

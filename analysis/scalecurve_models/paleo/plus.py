@@ -145,7 +145,7 @@ def fit_plus(
     terms = start or PlusTerms()
     residuals = _residuals(points, platform, free, terms, variant)
     best = _lowest(residuals, free)
-    fitted = {name: _from(name, value) for name, value in zip(free, best.x.tolist(), strict=True)}
+    fitted = {name: _parameter_value(name, value) for name, value in zip(free, best.x.tolist(), strict=True)}
     return PlusFit(
         parameters=_parameters(free, best, len(points) - len(free)),
         terms=PlusTerms(fitted.get("overlap", terms.overlap), fitted.get("latency_us", terms.latency_us), terms.scheme),
@@ -194,26 +194,26 @@ def _parameters(free: Sequence[str], best: Any, degrees: int) -> tuple[Parameter
     parameters = []
     for index, (name, at) in enumerate(zip(free, best.x.tolist(), strict=True)):
         unit = "us" if name == "latency_us" else ""
-        value = _from(name, at)
+        value = _parameter_value(name, at)
         if tied[index]:
             parameters.append(Parameter(name, unit=unit, note=collinear_note(name, tied[index])))
         elif not degrees:
             parameters.append(Parameter(name, value, unit=unit, note=EXACT))
         else:
             half = student_quantile(degrees, LEVEL) * float(np.sqrt(covariance[index, index]))
-            low, high = (_from(name, float(end)) for end in np.clip([at - half, at + half], *BOUNDS[name]))
+            low, high = (_parameter_value(name, float(end)) for end in np.clip([at - half, at + half], *BOUNDS[name]))
             parameters.append(Parameter(name, value, low, high, unit, _bound_note(name, value, low, high)))
     return tuple(parameters)
 
 
-def _from(name: str, unknown: float) -> float:
+def _parameter_value(name: str, unknown: float) -> float:
     if name == "overlap":
         return min(MOST_OVERLAP, max(LEAST_OVERLAP, exp(unknown)))
     return unknown if name == "latency_us" else exp(unknown)
 
 
 def _bound_note(name: str, value: float, low: float, high: float) -> str:
-    ends = [_from(name, end) for end in BOUNDS[name]]
+    ends = [_parameter_value(name, end) for end in BOUNDS[name]]
     if np.isclose(value, ends, rtol=1e-6, atol=1e-6).any():
         return "at its bound"
     if (low <= ends[0] and high >= ends[1]) or high > 10 * low > 0:

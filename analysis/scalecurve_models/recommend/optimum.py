@@ -54,7 +54,7 @@ def find_optimum(
     wins = np.bincount(draws.argmin(axis=0), minlength=len(eligible)) / draws.shape[1]
     # The lowest median, not the most frequent winner: that would be the count with the widest uncertainty.
     medians_ = np.median(draws, axis=1)
-    best = min(_trusted(eligible, draws, medians_), key=lambda i: float(medians_[i]))
+    best = min(_select_trustworthy(eligible, draws, medians_), key=lambda i: float(medians_[i]))
     others: list[tuple[int, float]] = []
     for i in np.argsort(-wins, kind="stable"):
         if i != best and wins[i] > 0 and wins[best] + sum(share for _, share in others) < CERTAIN:
@@ -66,7 +66,7 @@ def find_optimum(
     return Optimum(series, scope, goal.name, caveat, eligible[best].workers, probability, tuple(others))
 
 
-def _trusted(eligible: Sequence[Candidate], draws: Array, medians: Array) -> list[int]:
+def _select_trustworthy(eligible: Sequence[Candidate], draws: Array, medians: Array) -> list[int]:
     """Counts that may be recommended; one that no tested model predicts must beat the measured ones with certainty."""
     measured = [i for i, candidate in enumerate(eligible) if candidate.measured]
     if not measured:

@@ -68,7 +68,7 @@ def draw_left_out(left_outs: Sequence[LeftOutDepth], training: bool) -> Drawing:
     sheet = Sheet(len(shown), legend_rows=1)
     loss = "Training loss" if training else "Loss, held-out data"
     for panel, (depth, group) in zip(sheet.panels, shown, strict=True):
-        sheet.handles |= _predicted(panel, group)
+        sheet.handles |= _draw_prediction(panel, group)
         panel.set_ylabel(loss)
         off = formatting.percent(sum(left.error for left in group) / len(group))
         panel.set_title(f"depth {depth}: {off} off", loc="left")
@@ -114,7 +114,7 @@ def targets(analysis: Analysis) -> Drawing | None:
     return sheet.drawing("Time to the target", _TARGET)
 
 
-def _predicted(axes: Axes, group: Sequence[LeftOutDepth]) -> dict[str, object]:
+def _draw_prediction(axes: Axes, group: Sequence[LeftOutDepth]) -> dict[str, object]:
     handles: dict[str, object] = {}
     heights: list[float] = []
     for left in group:

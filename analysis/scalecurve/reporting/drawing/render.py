@@ -13,7 +13,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from scalecurve.reporting.content import Plot, View
 from scalecurve.reporting.drawing.sheet import Drawing
-from scalecurve.reporting.drawing.views import Form, drawn_as
+from scalecurve.reporting.drawing.views import Form, use_form
 from scalecurve.reporting.theme import FAINT, INK, PAPER
 
 SETTINGS: dict[str, Any] = {
@@ -66,12 +66,12 @@ def render_all(name: str, draw: Callable[[], Drawing | None], png: bool, views: 
     forms = {"phone": Form(phone=True)}
     if any(axes.get_yscale() == "log" for axes in drawing.figure.axes):
         forms["linear"] = Form(linear=True)
-    others = ((kind, _drawn_as(form, draw)) for kind, form in forms.items())
+    others = ((kind, _draw_as(form, draw)) for kind, form in forms.items())
     return replace(plot, views=tuple(View(kind, text) for kind, text in others if text and text != plot.svg))
 
 
-def _drawn_as(form: Form, draw: Callable[[], Drawing | None]) -> str:
-    with drawn_as(form):
+def _draw_as(form: Form, draw: Callable[[], Drawing | None]) -> str:
+    with use_form(form):
         drawing = draw()
     return svg(drawing) if drawing else ""
 

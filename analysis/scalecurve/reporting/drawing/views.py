@@ -1,6 +1,6 @@
 """Other forms of the same figure: its panels one below the other for a phone, and linear axes in place of log ones.
 
-Plots need not know: who draws within ``drawn_as`` gets sheets and axes of that form.
+Plots need not know: who draws within ``use_form`` gets sheets and axes of that form.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def form() -> Form:
 
 
 @contextmanager
-def drawn_as(chosen: Form) -> Iterator[None]:
+def use_form(chosen: Form) -> Iterator[None]:
     """Figures drawn within have this form."""
     token = _form.set(chosen)
     try:

@@ -54,7 +54,7 @@ class _Quantity:
 @plot("speedup", section="scaling", order=10)
 def speedup(analysis: Analysis) -> Drawing | None:
     """Where any series has two points to compare."""
-    if not _compared(analysis):
+    if not _has_comparison(analysis):
         return None
     caption = "Throughput relative to the baseline; the dashed line is ideal."
     quantity = _Quantity("Speed-up", "Speed-up", lambda p: p.speedup, caption, diagonal, ratio_scale)
@@ -64,7 +64,7 @@ def speedup(analysis: Analysis) -> Drawing | None:
 @plot("efficiency", section="scaling", order=20)
 def efficiency(analysis: Analysis) -> Drawing | None:
     """Where any series has two points to compare."""
-    if not _compared(analysis):
+    if not _has_comparison(analysis):
         return None
     caption = "Speed-up divided by the growth in workers; 100 % is ideal, higher values are explained under the table."
     quantity = _Quantity("Efficiency", "Efficiency", lambda p: p.efficiency, caption, hundred, percent_scale)
@@ -85,7 +85,7 @@ def throughput(analysis: Analysis) -> Drawing | None:
 @plot("step-time", section="time", order=5)
 def step_time(analysis: Analysis) -> Drawing | None:
     """Where any series has two points to compare."""
-    if not _compared(analysis):
+    if not _has_comparison(analysis):
         return None
     caption = (
         "Time of one step (iteration), that of the slowest worker. Ideal is a flat line with the same batch per "
@@ -99,7 +99,7 @@ def step_time(analysis: Analysis) -> Drawing | None:
 def epoch(analysis: Analysis) -> Drawing | None:
     """Of an epoch, with all epochs on the right where these are known; else of a million samples, of several points."""
     if not any(series.dataset_samples for series in analysis.costs.series):
-        return _draw(analysis.costs.scaling, _million(analysis)) if _compared(analysis) else None
+        return _draw(analysis.costs.scaling, _million(analysis)) if _has_comparison(analysis) else None
     epochs = {series.epochs for series in analysis.costs.series}
     total = epochs.pop() if len(epochs) == 1 else None
     quantity = _Quantity(
@@ -151,7 +151,7 @@ def energy(analysis: Analysis) -> Drawing | None:
     return _draw(analysis.curves, _Quantity("Energy", label, lambda p: p.energy_j, caption))
 
 
-def _compared(analysis: Analysis) -> bool:
+def _has_comparison(analysis: Analysis) -> bool:
     return any(len({p.workers for p in series.points if p.speedup}) > 1 for series in analysis.curves.series)
 
 

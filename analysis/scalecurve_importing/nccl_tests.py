@@ -13,7 +13,7 @@ from typing import Any
 
 from scalecurve_api.features.collectives.facts import AllReduceRow
 from scalecurve_api.features.collectives.kinds import Collective
-from scalecurve_api.features.collectives.nccl_tests_output import printed_results
+from scalecurve_api.features.collectives.nccl_tests_output import parse_results
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_api.record.transport import network_of_nccl
 from scalecurve_importing.collectives import (
@@ -102,7 +102,7 @@ def _read_test(path: Path, lines: Sequence[str], statements: Statements, started
     iterations = next((int(m[1]) for line in lines if (m := re.search(r"\biters: (\d+)", line))), 1)
     rows: dict[str, list[AllReduceRow]] = {}
     printed: list[tuple[float, float]] = []
-    for size, in_place, cells, kind in printed_results(lines):
+    for size, in_place, cells, kind in parse_results(lines):
         _refuse_cpu_time("cputime" in cells, path)
         row = _row(cells, size, reading.workers, in_place, iterations, path)
         if row is not None:

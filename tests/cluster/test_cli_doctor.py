@@ -163,7 +163,7 @@ def test_nothing_that_can_carry_the_program(
 ) -> None:
     from scalecurve.cluster import doctor
 
-    monkeypatch.setattr(doctor, "_served", lambda cluster, runner: False)
+    monkeypatch.setattr(doctor, "_serves_kind", lambda cluster, runner: False)
     file = experiment(desk, workload={"program": "horovod"})
     found = rows(desk("doctor", file, "-o", "json", code=3))["runner"]
     assert (found["found"], found["good"]) == ("nothing that can carry the program", False)

@@ -86,7 +86,7 @@ def table(cluster: BlockingCluster, findings: list[ClusterCheck]) -> Table:
 def _choose_runner(cluster: BlockingCluster, experiment: ScalingExperiment) -> DoctorContext:
     """The experiment with the runner that an operator would choose here."""
     options = choices(make_plan(experiment))
-    installed = [option.runner for option in options if experiment.spec.runner or _served(cluster, option.runner)]
+    installed = [option.runner for option in options if experiment.spec.runner or _serves_kind(cluster, option.runner)]
     choice = choose(options, installed)
     if choice is None:
         return DoctorContext(cluster, experiment)
@@ -94,7 +94,7 @@ def _choose_runner(cluster: BlockingCluster, experiment: ScalingExperiment) -> D
     return DoctorContext(cluster, experiment.model_copy(update={"spec": spec}), choice)
 
 
-def _served(cluster: BlockingCluster, runner: Runner) -> bool:
+def _serves_kind(cluster: BlockingCluster, runner: Runner) -> bool:
     kind = runner.job_kind
     return kind.plural in _plurals(cluster, kind.group, kind.version)
 
@@ -160,7 +160,7 @@ def _runners(context: DoctorContext) -> Iterator[ClusterCheck]:
         yield ClusterCheck("runner", "nothing that can carry the program", False, f"install {', or '.join(needed_by)}")
     for runner in Runner:
         kind, needed = runner.job_kind, runner is context.runner
-        if _served(context.cluster, runner):
+        if _serves_kind(context.cluster, runner):
             yield ClusterCheck(f"runner {runner.value}", f"{kind.plural}.{kind.group}/{kind.version}")
         else:
             do = f"install {kind.installed_by}"
@@ -170,7 +170,11 @@ def _runners(context: DoctorContext) -> Iterator[ClusterCheck]:
 
 def _runtime(context: DoctorContext) -> Iterator[ClusterCheck]:
     """Of a TrainJob, which the trainer refuses to create without it."""
-    if context.spec is None or context.runner is not Runner.train_job or not _served(context.cluster, context.runner):
+    if (
+        context.spec is None
+        or context.runner is not Runner.train_job
+        or not _serves_kind(context.cluster, context.runner)
+    ):
         return
     runtime, kind = context.spec.training_runtime or TrainingRuntime(), Runner.train_job.job_kind
     resource = Resource(kind.group, kind.version, f"{runtime.kind.lower()}s", runtime.kind)

@@ -121,7 +121,7 @@ class Content:
             return f"What does {self.over} change?"
         return QUESTIONS["scale"] if self.answer.scales else QUESTIONS["train"]
 
-    def by_question(self) -> list[tuple[str, str, tuple[Section, ...]]]:
+    def group_by_question(self) -> list[tuple[str, str, tuple[Section, ...]]]:
         """(name, question, its sections) in order; what training reached comes first where nothing scales."""
         names = sorted(QUESTIONS, key=lambda name: name != "train") if not self.answer.scales else list(QUESTIONS)
         grouped = ((n, tuple(s for s in self.sections if s.question == n)) for n in names)

@@ -145,7 +145,7 @@ def nonnegative(design: Array, target: Array, names: Sequence[str]) -> LinearFit
     if not width:
         return LinearFit((), values, values, np.zeros((0, 0)) if count else None, count, residuals, ())
     scale = _lengths(design)
-    rank, tied = tied_columns(design, names)
+    rank, tied = find_tied_columns(design, names)
     degrees = count - rank
     pseudo = np.linalg.pinv(design / scale, rcond=SAME)
     free = (pseudo @ target) / scale
@@ -188,7 +188,9 @@ def _lengths(design: Array) -> Array:
     return np.where(lengths > 0, lengths, 1.0)
 
 
-def tied_columns(design: Array, names: Sequence[str], flat: float = SAME) -> tuple[int, tuple[tuple[str, ...], ...]]:
+def find_tied_columns(
+    design: Array, names: Sequence[str], flat: float = SAME
+) -> tuple[int, tuple[tuple[str, ...], ...]]:
     """Find the rank, and for each column those that it cannot be separated from (only itself where nothing varies it).
 
     Directions below ``flat`` of the steepest one count as not seen.

@@ -50,7 +50,7 @@ def solve(k: Array, loss: Array, weights: Array) -> tuple[Array, Array]:
     return min(solutions, key=lambda solution: _unlikely(k, loss, *solution))
 
 
-def near_curve(values: Array, k: Array, loss: Array, weights: Array) -> NDArray[np.bool_]:
+def is_near_curve(values: Array, k: Array, loss: Array, weights: Array) -> NDArray[np.bool_]:
     """Points within a few robust deviations of the curve through the others.
 
     The ends of a run have neighbors on one side only, so an outlier there passes the first check, and an early one

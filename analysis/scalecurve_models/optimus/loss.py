@@ -16,12 +16,12 @@ from scalecurve_models.fitting.least_squares import (
     FitError,
     Parameter,
     collinear_note,
+    find_tied_columns,
     positive_array,
     require_points,
     same_length,
-    tied_columns,
 )
-from scalecurve_models.optimus.curve import curve, gradient, near_curve, solve
+from scalecurve_models.optimus.curve import curve, gradient, is_near_curve, solve
 from scalecurve_models.optimus.thinning import thinned, without_outliers
 
 NAMES = ("b0", "b1", "b2")
@@ -101,7 +101,7 @@ def fit_loss(steps: Sequence[float], losses: Sequence[float], *, first_step: flo
     scaled, weights = solve(k / span, loss / largest, np.sqrt(counts))
     allowed = max(1, int(len(k) * _MOST_DROPPED))
     for _ in range(_ROUNDS):
-        near = near_curve(scaled, k / span, loss / largest, weights)
+        near = is_near_curve(scaled, k / span, loss / largest, weights)
         dropped = int((~near).sum())
         if not 0 < dropped <= allowed or near.sum() < _FEWEST_KEPT:
             break
@@ -177,7 +177,7 @@ def _uncertainty(
     values: Array, k: Array, error: Array, weights: Array
 ) -> tuple[tuple[Parameter, ...], Array | None, int]:
     jacobian = gradient(values, k) * weights[:, None]
-    rank, tied = tied_columns(jacobian, NAMES)
+    rank, tied = find_tied_columns(jacobian, NAMES)
     degrees = len(k) - rank
     if _flat(values, k):
         why = f"{NOT_IDENTIFIABLE}: the loss does not fall"

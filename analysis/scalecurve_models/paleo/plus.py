@@ -24,7 +24,7 @@ from scalecurve_models.fitting.least_squares import (
     FitError,
     Parameter,
     collinear_note,
-    tied_columns,
+    find_tied_columns,
 )
 from scalecurve_models.paleo.calibration import MeasuredStep
 from scalecurve_models.paleo.costs import costs_of
@@ -189,7 +189,7 @@ def _lowest(residuals: Callable[[Array], Array], free: Sequence[str]) -> Any:
 
 
 def _parameters(free: Sequence[str], best: Any, degrees: int) -> tuple[Parameter, ...]:
-    _, tied = tied_columns(best.jac, free, FLAT)
+    _, tied = find_tied_columns(best.jac, free, FLAT)
     covariance = np.linalg.pinv(best.jac.T @ best.jac) * (2 * best.cost / degrees if degrees else 0.0)
     parameters = []
     for index, (name, at) in enumerate(zip(free, best.x.tolist(), strict=True)):

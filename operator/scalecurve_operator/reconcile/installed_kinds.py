@@ -22,9 +22,9 @@ class InstalledKinds:
 
     async def problem(self, runner: Runner) -> str | None:
         """Says that a job kind is not installed and which are; None if it is."""
-        if await self._installed(runner):
+        if await self._is_installed(runner):
             return None
-        installed = [other.value for other in Runner if await self._installed(other)]
+        installed = [other.value for other in Runner if await self._is_installed(other)]
         kind = runner.job_kind
         return (
             f"this cluster has no {runner.value} ({kind.plural}.{kind.group}/{kind.version}); "
@@ -33,9 +33,9 @@ class InstalledKinds:
 
     async def choice(self, options: Sequence[RunnerChoice]) -> RunnerChoice | None:
         """The best of what may carry an experiment that this cluster has."""
-        return choose(options, {option.runner for option in options if await self._installed(option.runner)})
+        return choose(options, {option.runner for option in options if await self._is_installed(option.runner)})
 
-    async def _installed(self, runner: Runner) -> bool:
+    async def _is_installed(self, runner: Runner) -> bool:
         if not runner.job_kind.installed_by:
             return True
         installed, looked_up = self.lookups.get(runner, (False, float("-inf")))

@@ -109,7 +109,7 @@ class Reconciler:
         async with TaskPool(CONCURRENCY) as pool:
             while True:
                 rec.decide()
-                pending = self._pending_actions(rec, experiment, can_start)
+                pending = self._select_actions(rec, experiment, can_start)
                 interrupted = not rec.final and time.monotonic() > deadline
                 if not interrupted:
                     self._submit(rec, pool, pending)
@@ -117,7 +117,7 @@ class Reconciler:
                     return interrupted and bool(pending)
                 await pool.wait(lambda: bool(rec.objects.changed))
 
-    def _pending_actions(self, rec: Reconciliation, experiment: CachedExperiment, can_start: bool) -> list[Action]:
+    def _select_actions(self, rec: Reconciliation, experiment: CachedExperiment, can_start: bool) -> list[Action]:
         """The decided actions, without starts that the pool does not admit."""
         may_start = (
             can_start
@@ -134,7 +134,7 @@ class Reconciler:
         return pending
 
     def _submit(self, rec: Reconciliation, pool: TaskPool, pending: Sequence[Action]) -> None:
-        for action in _within_parallelism(pending, rec.starting & pool.tasks.keys()):
+        for action in _limit_parallelism(pending, rec.starting & pool.tasks.keys()):
             if isinstance(action, Start):
                 rec.starting.add(action.trial)
                 rec.started_at = rec.started_at or time.time()
@@ -271,7 +271,7 @@ async def _perform(trial: TrialReconciliation, action: Action) -> bool:
     return True
 
 
-def _within_parallelism(pending: Sequence[Action], starting: Set[str]) -> list[Action]:
+def _limit_parallelism(pending: Sequence[Action], starting: Set[str]) -> list[Action]:
     """The actions that may run beside attempts that are just being started.
 
     ``decide`` names as many starts as there are free places, and cannot see yet the jobs of those under way: they take

@@ -40,7 +40,7 @@ def test_an_experiment_keeps_the_runner_that_it_began_with(monkeypatch: pytest.M
     async def everything(self: InstalledKinds, runner: Runner) -> bool:
         return True
 
-    monkeypatch.setattr(InstalledKinds, "_installed", everything)
+    monkeypatch.setattr(InstalledKinds, "_is_installed", everything)
     process = Process(world)
     settle(world, process)
     assert (world.status("one")["phase"], world.status("one")["runner"]) == ("Succeeded", "Job")

@@ -13,7 +13,7 @@ from scalecurve_api.lifecycle import Clean, Start
 from scalecurve_api.planning.precision import LEAST
 from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.reconcile import job_probe, status_writer
-from scalecurve_operator.reconcile.reconciler import _within_parallelism
+from scalecurve_operator.reconcile.reconciler import _limit_parallelism
 from tests.operator.attempt_remains import experiment_tree
 from tests.operator.simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
 
@@ -144,12 +144,12 @@ def test_an_experiment_made_anew_while_nobody_watched_begins_anew(until: str) ->
 
 def test_attempts_under_way_take_the_room_of_those_that_are_named() -> None:
     collect, a, b, c = Clean("x"), Start("a", 1), Start("b", 1), Start("c", 1)
-    assert _within_parallelism([collect, a, b], set()) == [collect, a, b]
-    assert _within_parallelism([a, collect], {"a"}) == [a, collect], "named again, as long as its job is not seen"
-    assert _within_parallelism([a, b], {"b"}) == [a, b]
-    assert _within_parallelism([a], {"b"}) == [], "the one place is taken by another already"
-    assert _within_parallelism([a, c], {"b"}) == [a]
-    assert _within_parallelism([], {"b"}) == []
+    assert _limit_parallelism([collect, a, b], set()) == [collect, a, b]
+    assert _limit_parallelism([a, collect], {"a"}) == [a, collect], "named again, as long as its job is not seen"
+    assert _limit_parallelism([a, b], {"b"}) == [a, b]
+    assert _limit_parallelism([a], {"b"}) == [], "the one place is taken by another already"
+    assert _limit_parallelism([a, c], {"b"}) == [a]
+    assert _limit_parallelism([], {"b"}) == []
 
 
 HOURS = {"sessions": {"count": 2, "everyHours": 1}, "repetitions": 1}

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from scalecurve_api.features.collectives.kinds import Collective
-from scalecurve_api.features.collectives.nccl_tests_command import sizes_of, timed_by
+from scalecurve_api.features.collectives.nccl_tests_command import find_collective, sizes_of
 from scalecurve_api.model import Count, Described, Real, Whole
 from scalecurve_api.problem import Problem, expected, expected_once, only_with, unsupported
 from scalecurve_api.programs.all_reduce import AllReduce, algorithm_problem, resolved_backend
@@ -132,7 +132,7 @@ class AllReduceWorkload(Microbenchmark):
 
     @classmethod
     def of_command(cls, words: Sequence[str]) -> tuple[dict[str, Any], list[str]] | None:
-        if timed_by(words[0]) is not Collective.all_reduce:
+        if find_collective(words[0]) is not Collective.all_reduce:
             return None
         sizes, left = sizes_of(words[1:])
         return {"program": "allreduce", "sizes": sizes}, left
@@ -161,7 +161,7 @@ class CollectivesWorkload(Microbenchmark):
 
     @classmethod
     def of_command(cls, words: Sequence[str]) -> tuple[dict[str, Any], list[str]] | None:
-        if (timed := timed_by(words[0])) in (None, Collective.all_reduce):
+        if (timed := find_collective(words[0])) in (None, Collective.all_reduce):
             return None
         sizes, left = sizes_of(words[1:])
         return {"program": "collectives", "collectives": [timed.value], "sizes": sizes}, left

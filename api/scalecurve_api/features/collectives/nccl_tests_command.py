@@ -25,7 +25,7 @@ _SIZES = {
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
-def timed_by(command: str) -> Collective | None:
+def find_collective(command: str) -> Collective | None:
     """Name what a command times, by its path; None of one that is not nccl-tests'."""
     name = command.rpartition("/")[2].removesuffix("_mpi")
     return next((kind for kind, program in PROGRAMS.items() if program == name), None)

@@ -16,7 +16,7 @@ class PrintedResult(NamedTuple):
     kind: str
 
 
-def printed_results(lines: Iterable[str]) -> Iterator[PrintedResult]:
+def parse_results(lines: Iterable[str]) -> Iterator[PrintedResult]:
     """Yield every result, by the last header before it; versions of nccl-tests differ in their columns."""
     header: list[str] = []
     for line in lines:

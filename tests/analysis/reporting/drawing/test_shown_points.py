@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve.features.accuracy.plots.accuracy import MOST_CURVES, drawn_points
+from scalecurve.features.accuracy.plots.accuracy import MOST_CURVES, select_points
 from scalecurve.reporting import report
 from scalecurve_api.features.accuracy.facts import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
@@ -34,7 +34,7 @@ def points(series: int, counts: int) -> list[Any]:
     ],
 )
 def test_which_points_are_drawn(series: int, counts: int, drawn: int, said: str) -> None:
-    shown, sentence = drawn_points(points(series, counts))
+    shown, sentence = select_points(points(series, counts))
     assert (len(shown), sentence) == (drawn, said)
     if series > 3:
         assert {p.point.workers for p in shown} == {1 << (counts - 1)}

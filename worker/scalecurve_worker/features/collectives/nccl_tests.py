@@ -12,7 +12,7 @@ from scalecurve_api.features.collectives.facts import CollectiveRow
 from scalecurve_api.features.collectives.fields import CollectivesWorkload, Payload, Sizes
 from scalecurve_api.features.collectives.kinds import Collective
 from scalecurve_api.features.collectives.nccl_tests_command import PROGRAMS, TYPES
-from scalecurve_api.features.collectives.nccl_tests_output import printed_results
+from scalecurve_api.features.collectives.nccl_tests_output import parse_results
 
 TOOL = "nccl-tests"
 _PATIENCE_S = 600
@@ -64,7 +64,7 @@ def command(kind: Collective, sizes: Sizes, workers: int) -> list[str]:
 
 def rows_of(kind: Collective, text: str, workers: int, iterations: int) -> Iterator[CollectiveRow]:
     """Parse the rows it printed; its mean over calls stands for the median, the minimum and p95."""
-    for size, in_place, cells, _ in printed_results(text.splitlines()):
+    for size, in_place, cells, _ in parse_results(text.splitlines()):
         if size == 0 or cells.get("time", "N/A") == "N/A":
             continue
         time_us, wrong = float(cells["time"]), cells.get("#wrong", "N/A")

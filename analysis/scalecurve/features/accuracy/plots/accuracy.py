@@ -27,7 +27,7 @@ def validation_error(analysis: Analysis) -> Drawing | None:
     points = analysis.once(training_of).points
     if not points:
         return None
-    shown, omitted = drawn_points(points)
+    shown, omitted = select_points(points)
     sheet = Sheet(labels=[p.label for p in shown], width=WIDTH, height=HEIGHT)
     (axes,) = sheet.panels
     every = [1 - e.accuracy for p in shown for run in p.runs for e in run]
@@ -84,7 +84,7 @@ def accuracy(analysis: Analysis) -> Drawing | None:
     """Draw a line per repetition, the first of each point thicker and with markers."""
     if not analysis.once(training_of).points:
         return None
-    shown, omitted = drawn_points(analysis.once(training_of).points)
+    shown, omitted = select_points(analysis.once(training_of).points)
     targets = {p.target for p in shown if p.target is not None}
     everything = [e for p in shown for run in p.runs for e in run]
     fitted = [e.train_accuracy for e in everything if e.train_accuracy is not None]
@@ -129,7 +129,7 @@ def _upright(axes: Axes, values: Sequence[float], targets: set[float]) -> None:
     axis.linear_axis(axes, "y", *bounds, formatting.stated_percent)
 
 
-def drawn_points(points: Sequence[PointTraining]) -> tuple[Sequence[PointTraining], str]:
+def select_points(points: Sequence[PointTraining]) -> tuple[Sequence[PointTraining], str]:
     """Return all points if few enough, otherwise each series' largest count, and a sentence for the caption."""
     if len(points) <= MOST_CURVES:
         return points, ""

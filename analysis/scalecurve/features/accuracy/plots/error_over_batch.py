@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from scalecurve.features.accuracy.results import PointTraining
-from scalecurve.features.accuracy.results.outcome import spelled_axis
+from scalecurve.features.accuracy.results.outcome import format_axis_value
 from scalecurve.features.accuracy.results.tables import estimate_noise_scale, noise_by_epoch
 from scalecurve.features.accuracy.sections import training_of
 from scalecurve.render import formatting
@@ -61,7 +61,7 @@ def _lines(analysis: Analysis) -> Mapping[str, dict[int, PointTraining]]:
     lines: dict[str, dict[int, PointTraining]] = {}
     for p in sorted(analysis.once(training_of).points, key=lambda p: p.point.workers):
         if p.point.global_batch is not None:
-            others = [f"{n}={spelled_axis(v)}" for n, v in p.point.axes.items() if not n.startswith("batch.")]
+            others = [f"{n}={format_axis_value(v)}" for n, v in p.point.axes.items() if not n.startswith("batch.")]
             name = " ".join([*([f"{p.bundle}:"] if several else []), p.point.mode.value, *others])
             lines.setdefault(name, {}).setdefault(p.point.global_batch, p)
     return lines

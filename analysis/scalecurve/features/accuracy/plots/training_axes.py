@@ -16,7 +16,7 @@ from scalecurve.features.accuracy.plots.training import (
 )
 from scalecurve.features.accuracy.results import PointTraining
 from scalecurve.features.accuracy.results.along_axes import ValueTraining, along_axes
-from scalecurve.features.accuracy.results.outcome import spelled_axis
+from scalecurve.features.accuracy.results.outcome import format_axis_value
 from scalecurve.features.accuracy.sections import training_of
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first
 from scalecurve.reporting.drawing.sheet import PANEL_WIDTH, SMALL_TITLE, SMALL_TITLE_CHARACTERS
@@ -78,7 +78,7 @@ class _Group:
             panel.set_visible(False)
         for panel, quantity in zip(panels, self.quantities, strict=False):
             places = _value_axis(panel, self.results)
-            lines = {n: [(places[spelled_axis(r.value)], r.training) for r in rs] for n, rs in self.lines.items()}
+            lines = {n: [(places[format_axis_value(r.value)], r.training) for r in rs] for n, rs in self.lines.items()}
             artists = draw_lines(sheet, panel, quantity, lines, self._spell_value)
             panel.set_xlabel(self.axis)
             if panel is panels[0]:
@@ -91,7 +91,7 @@ class _Group:
             sheet.legend_under(panels[1], list(self.marks.values()))
 
     def _spell_value(self, p: PointTraining) -> str:
-        return f"{self.axis} {spelled_axis(p.point.axes[self.axis])}"
+        return f"{self.axis} {format_axis_value(p.point.axes[self.axis])}"
 
 
 def training_along_axes(analysis: Analysis) -> tuple[ValueTraining, ...]:
@@ -101,8 +101,8 @@ def training_along_axes(analysis: Analysis) -> tuple[ValueTraining, ...]:
 
 def _value_axis(panel: Axes, results: Sequence[ValueTraining]) -> dict[str, float]:
     """Where each value is: in proportion for numbers, on a log scale where they are far apart, else side by side."""
-    values = list({spelled_axis(r.value): r.value for r in results}.values())
-    names = [spelled_axis(value) for value in values]
+    values = list({format_axis_value(r.value): r.value for r in results}.values())
+    names = [format_axis_value(value) for value in values]
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) < len(values):
         places = dict(zip(names, map(float, range(len(names))), strict=True))

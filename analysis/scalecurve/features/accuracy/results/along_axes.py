@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scalecurve.features.accuracy.results.by_approach import difference, finals
-from scalecurve.features.accuracy.results.outcome import PointTraining, spelled_axis
+from scalecurve.features.accuracy.results.outcome import PointTraining, format_axis_value
 from scalecurve.render.table import Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.planning.axes import same_value
@@ -54,7 +54,7 @@ def axis_table(results: Sequence[ValueTraining]) -> Table:
             (Column("axis", "Axis"), lambda r: r.axis),
             (Column("workers", "Workers", "count"), lambda r: r.training.point.workers),
             (Column("rest", "At"), lambda r: r.rest or None),
-            (Column("value", "Value"), lambda r: spelled_axis(r.value)),
+            (Column("value", "Value"), lambda r: format_axis_value(r.value)),
             (Column("final_accuracy", "Final accuracy", "percent", interval=True), lambda r: r.training.final),
             (Column("epochs_to_target", "Epochs to target", "number", interval=True), _epochs),
             (Column("to_target_s", "Time to target", "number", "s", interval=True), _seconds),
@@ -86,10 +86,10 @@ def _compare_along_axis(axis: str, points: Sequence[PointTraining]) -> Iterator[
     for p, names in zip(points, shared, strict=True):
         if axis in names:
             others = {name: value for name, value in names.items() if name != axis and name not in constant}
-            rest = ", ".join(f"{name.rpartition('.')[2]}={spelled_axis(value)}" for name, value in others.items())
+            rest = ", ".join(f"{name.rpartition('.')[2]}={format_axis_value(value)}" for name, value in others.items())
             groups.setdefault((p.point.workers, rest), []).append(p)
     for (_, rest), group in sorted(groups.items(), key=lambda item: item[0][0]):
-        if len({spelled_axis(p.point.axes[axis]) for p in group}) < 2:
+        if len({format_axis_value(p.point.axes[axis]) for p in group}) < 2:
             continue
         best = max(group, key=lambda p: p.final.value)
         for p in group:

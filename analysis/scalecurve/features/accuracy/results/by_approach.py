@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
-from scalecurve.features.accuracy.results.outcome import PointTraining, spelled_axis
+from scalecurve.features.accuracy.results.outcome import PointTraining, format_axis_value
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve.statistics.estimate import Estimate, Method
@@ -87,7 +87,7 @@ def approach_table(points: Sequence[PointTraining]) -> Table:
         behinds = {p.series: difference(finals(winner), finals(p), p.level) for p in group if p is not winner}
         best = "highest, not separable" if any(map(_is_tied, behinds.values())) else "winner"
         for p in group:
-            axes = [spelled_axis(p.point.axes[axis]) if axis in p.point.axes else None for axis in others]
+            axes = [format_axis_value(p.point.axes[axis]) if axis in p.point.axes else None for axis in others]
             behind = behinds.get(p.series)
             place = best if behind is None else _place(p, group, behind)
             rows.append(

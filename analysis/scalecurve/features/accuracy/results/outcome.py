@@ -141,7 +141,7 @@ def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTra
     layouts = {(p.workers, p.layout) for p in points}
     every = dict.fromkeys(axis for p in points for axis in p.axes)
     axes = [axis for axis in every if len({str(p.axes.get(axis)) for p in points}) > 1]
-    spelled = [{axis: spelled_axis(p.axes[axis]) for axis in axes if axis in p.axes} for p in points]
+    spelled = [{axis: format_axis_value(p.axes[axis]) for axis in axes if axis in p.axes} for p in points]
     usual = usual_values(spelled)
     out = []
     for (series, point), axes_shown in zip(measured_points, spelled, strict=True):
@@ -155,6 +155,6 @@ def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTra
     return tuple(out)
 
 
-def spelled_axis(value: AxisValue) -> str:
+def format_axis_value(value: AxisValue) -> str:
     """Spell the value of an axis as in a spec."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import SUITES
 from tools import ROOT, due_suites
-from tools.due_suites import LongSuite, changed_files, main, read_suites
+from tools.due_suites import LongSuite, list_changed_files, main, read_suites
 
 SUITE = LongSuite("operator", "make test-operator", 5, ("operator/**", "charts/*/values.yaml"))
 
@@ -37,31 +37,31 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_covered_file_that_changed_today_makes_a_suite_due(clone: Path) -> None:
-    assert changed_files(SUITE) == []
+    assert list_changed_files(SUITE) == []
     commit(clone, "api/other.py")
     commit(clone, "charts/scalecurve/templates/values.yaml")
-    assert changed_files(SUITE) == []
+    assert list_changed_files(SUITE) == []
     commit(clone, "charts/scalecurve/values.yaml")
     commit(clone, "operator/reconcile/trial.py")
-    assert changed_files(SUITE) == ["charts/scalecurve/values.yaml", "operator/reconcile/trial.py"]
+    assert list_changed_files(SUITE) == ["charts/scalecurve/values.yaml", "operator/reconcile/trial.py"]
 
 
 def test_a_file_that_was_moved_away_counts(clone: Path) -> None:
     git(clone, "mv", "operator/old.py", "old.py")
     git(clone, "commit", "--quiet", "--message", "move")
-    assert changed_files(SUITE) == ["operator/old.py"]
+    assert list_changed_files(SUITE) == ["operator/old.py"]
 
 
 def test_a_branch_is_compared_with_its_base(clone: Path) -> None:
     git(clone, "switch", "--quiet", "--create", "branch")
     commit(clone, "operator/new.py", "2020-01-02T00:00:00Z")
-    assert changed_files(SUITE, "main") == ["operator/new.py"]
-    assert changed_files(SUITE, "HEAD") == []
+    assert list_changed_files(SUITE, "main") == ["operator/new.py"]
+    assert list_changed_files(SUITE, "HEAD") == []
 
 
 def test_without_history_all_are_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due_suites, "ROOT", tmp_path)
-    assert changed_files(SUITE) is None
+    assert list_changed_files(SUITE) is None
 
 
 def test_the_nearest_to_the_change_comes_first(

@@ -40,7 +40,7 @@ def read_suites() -> list[LongSuite]:
     return [LongSuite(name, **{**fields, "paths": tuple(fields["paths"])}) for name, fields in document.items()]
 
 
-def changed_files(suite: LongSuite, base: str | None = None) -> list[str] | None:
+def list_changed_files(suite: LongSuite, base: str | None = None) -> list[str] | None:
     """Covered files that commits of the last day, or since ``base``, changed; None if git cannot say."""
     pathspecs = [f":(glob){path}" for path in suite.paths]
     changes = ["diff", f"{base}...HEAD"] if base else ["log", f"--since={SINCE}", "--format="]
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="take all suites")
     options = parser.parse_args(arguments)
     suites = read_suites()
-    changed = {suite.name: None if options.all else changed_files(suite, options.base) for suite in suites}
+    changed = {suite.name: None if options.all else list_changed_files(suite, options.base) for suite in suites}
     for suite in suites:
         print(f"{suite.name}: {'due: all are' if options.all else reason(changed[suite.name])}", file=sys.stderr)
     due = [suite for suite in suites if changed[suite.name] != []]

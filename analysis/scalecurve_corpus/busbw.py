@@ -44,7 +44,7 @@ class BusbwBeside:
 
 
 @lru_cache(maxsize=1)
-def published_busbw() -> tuple[PublishedBusbw, ...]:
+def read_published_busbw() -> tuple[PublishedBusbw, ...]:
     """Read the figures that ship."""
     text = (files("scalecurve_corpus") / "data" / "busbw.yaml").read_text(encoding="utf-8")
     return tuple(entries_of_text(text, "busbw.yaml", PublishedBusbw).values())

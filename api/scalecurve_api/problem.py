@@ -126,7 +126,7 @@ def unknown(noun: str, name: str, names: Collection[str]) -> Violation:
     return Violation(ProblemCode.unknown, f"unknown {noun} {name!r}{listed}", near, names_value=False)
 
 
-def unknown_placeholder(name: str, names: Collection[str]) -> Violation:
+def report_unknown_placeholder(name: str, names: Collection[str]) -> Violation:
     """Report ``{name}`` in a command; list the others even beside a suggestion, since they are few and short."""
     near = did_you_mean(name, names)
     listed = few((f"{{{other}}}" for other in names), _MOST_NAMES)

@@ -18,9 +18,9 @@ from pathlib import Path
 from scalecurve_api import contract
 from scalecurve_api.files import PathRefused, Within
 from scalecurve_api.planning.difference import (
-    added_workers,
+    find_added_workers,
+    find_removed_workers,
     first_difference,
-    removed_workers,
     request_of,
     restricted,
 )
@@ -146,12 +146,12 @@ class BundleFolder:
         if text is None:
             raise BadInput(f"{self.path}: no bundle to add points to: {EXPERIMENT_FILE} is missing")
         before = _read_experiment(path, text)
-        if lacking := removed_workers(before, experiment):
+        if lacking := find_removed_workers(before, experiment):
             raise BadInput(f"{path}: cannot add points: the bundle has {few(lacking)}, which is missing here")
         same = restricted(experiment, before.spec.scaling.workers, before.spec.placement.layouts)
         if (difference := first_difference(request_of(before), request_of(same))) is not None:
             raise BadInput(f"{path}: cannot add points: this bundle is of another experiment: {difference}")
-        if not added_workers(before, experiment):
+        if not find_added_workers(before, experiment):
             counts = listed(experiment.spec.scaling.workers, "worker")
             raise BadInput(f"{path}: has every point already ({counts}); add some to spec.scaling.workers")
         return before

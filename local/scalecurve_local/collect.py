@@ -19,7 +19,7 @@ from scalecurve_api.spec.trial import FailedReason, TrialPhase, TrialSpec
 from scalecurve_api.text import count
 from scalecurve_local import durable
 from scalecurve_local.attempt import INTERRUPTIONS, LOGS, RESULT, AttemptFolder, StartReport
-from scalecurve_local.ending import MAX_LOG_BYTES, Ending, end_of_log, ending_of, tail
+from scalecurve_local.ending import MAX_LOG_BYTES, Ending, describe_ending, end_of_log, tail
 
 MAX_TRACE_BYTES = 256 << 20
 
@@ -76,7 +76,7 @@ def _ending(trial: TrialSpec, attempt: AttemptFolder, logs: Mapping[str, str], j
     report, started, workers = attempt.exit, attempt.started, trial.point.workers
     if report is None or report.cause in INTERRUPTIONS:
         return Ending(None, "", {})
-    return ending_of(
+    return describe_ending(
         report,
         trial.workload.resolved_launcher is not Launcher.processes and not (started is not None and started.forked),
         workers,

@@ -46,7 +46,7 @@ class Ending:
     exit_codes: dict[str, int | None]
 
 
-def ending_of(
+def describe_ending(
     report: ExitReport,
     by_launcher: bool,
     workers: int,

@@ -15,11 +15,11 @@ from scalecurve_api.problem import (
     one_of,
     only_with,
     printable,
+    report_unknown_placeholder,
     required,
     reserved,
     shorten,
     unknown,
-    unknown_placeholder,
     unsupported,
 )
 
@@ -54,7 +54,7 @@ def test_a_problem_without_a_place() -> None:
         (unknown("field", "clases", ["classes", "source"]), "unknown field 'clases'; did you mean 'classes'?"),
         (unknown("field", "x", ["classes", "source"]), "unknown field 'x'; expected one of classes, source"),
         (
-            unknown_placeholder("clases", ["classes"]),
+            report_unknown_placeholder("clases", ["classes"]),
             "unknown placeholder {clases}; expected one of {classes}; {{clases}} stands for {clases} itself; "
             "did you mean '{classes}'?",
         ),

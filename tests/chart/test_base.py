@@ -32,7 +32,7 @@ def by_name(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_the_base_equals_the_charts_default_output() -> None:
-    chart = by_name(list(yaml.safe_load_all(base.without_helm(base.template(helm(), "--skip-tests")))))
+    chart = by_name(list(yaml.safe_load_all(base.remove_release_labels(base.template(helm(), "--skip-tests")))))
     kustomized = by_name(built())
     namespace = json.loads(kustomized.pop(f"Namespace/{base.NAMESPACE}"))
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"

@@ -6,7 +6,7 @@ import pytest
 
 from scalecurve.bundle.open import Bundle, open_bundles
 from scalecurve_api.features.collectives.kinds import Collective
-from scalecurve_corpus.busbw import LARGE, PublishedBusbw, busbw_beside, published_busbw
+from scalecurve_corpus.busbw import LARGE, PublishedBusbw, busbw_beside, read_published_busbw
 from scalecurve_corpus.tables import busbw_table
 
 
@@ -47,7 +47,7 @@ def test_messages_below_the_limit_are_not_compared(two_h100s: list[Bundle], monk
 
 
 def test_every_shipped_figure_has_an_address_and_a_date():
-    for each in published_busbw():
+    for each in read_published_busbw():
         assert each.source.startswith("https://github.com/NVIDIA/")
         assert "20" in each.note
         assert each.busbw_gb_s < 2000

@@ -7,7 +7,7 @@ import pytest
 from scalecurve.bundle.open import open_bundles
 from scalecurve.reporting.findings import analyze
 from scalecurve_corpus.report.plots import mfu_among_published
-from scalecurve_corpus.report.sections import published_section, utilizations
+from scalecurve_corpus.report.sections import compose_published_section, utilizations
 from scalecurve_corpus.schema import PublishedPoint
 from scalecurve_corpus.tables import utilization_table
 from scalecurve_corpus.utilization import utilization_standings
@@ -61,11 +61,11 @@ def test_the_report_of_a_language_model_shows_it():
     standings = analysis.once(utilizations)
     assert standings
     assert {each.source for standing in standings for each in standing.others} == {"llm-foundry"}
-    assert [table.name for table in published_section(analysis).tables] == ["utilization"]
+    assert [table.name for table in compose_published_section(analysis).tables] == ["utilization"]
     assert mfu_among_published(analysis) is not None
 
 
 def test_a_report_without_comparable_models_shows_nothing():
     analysis = analyze(open_bundles(["docs/evidence/h200/sessions.zip"]))
     assert mfu_among_published(analysis) is None
-    assert published_section(analysis).tables == ()
+    assert compose_published_section(analysis).tables == ()

@@ -17,7 +17,7 @@ from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_local import ending
 from scalecurve_local.attempt import CommandStatus, ExitReport
-from scalecurve_local.ending import Ending, end_of_log, ending_of, exit_codes, tail
+from scalecurve_local.ending import Ending, describe_ending, end_of_log, exit_codes, tail
 from scalecurve_local.supervision import supervisor
 from scalecurve_local.supervision.supervisor import Supervisor
 
@@ -54,7 +54,7 @@ def ended(*codes: int | None, **other: Any) -> ExitReport:
 
 def judge(report: ExitReport, *failures: RankFailure, launcher: bool = False, **logs: str) -> Ending:
     named = {name.removeprefix("rank"): text for name, text in logs.items()}
-    return ending_of(report, launcher, 2, failures, named, "rank 0 after 7 steps")
+    return describe_ending(report, launcher, 2, failures, named, "rank 0 after 7 steps")
 
 
 def said(rank: int, reason: str, message: str) -> RankFailure:
@@ -123,7 +123,7 @@ def test_a_killed_rank_is_the_reason_whoever_ends_or_speaks_first(
 ) -> None:
     report = Ends(order, {0: 1, 1: -9, 2: 1}).report(monkeypatch, math.inf)
     failures = [said(rank, "RankFailed", "connection reset by peer") for rank in first]
-    found = ending_of(report, False, 3, failures, {}, "")
+    found = describe_ending(report, False, 3, failures, {}, "")
     assert (found.reason, found.message) == (FailedReason.rank_killed, "rank 1 was ended by SIGKILL")
     assert found.exit_codes == {"0": 1, "1": -9, "2": 1}
 
@@ -134,19 +134,19 @@ def test_peers_that_had_to_be_killed_are_not_the_reason(
 ) -> None:
     report = Ends([1, *others], {1: 3}).report(monkeypatch, 0)
     assert report.killed == [0, 2]
-    found = ending_of(report, False, 3, [], {}, "")
+    found = describe_ending(report, False, 3, [], {}, "")
     assert found == Ending(
         FailedReason.rank_failed, "rank 1 exited with code 3, and printed nothing", {"0": -9, "1": 3, "2": -9}
     )
-    spoken = ending_of(report, False, 3, [said(1, "RankFailed", "bad batch")], {}, "")
+    spoken = describe_ending(report, False, 3, [said(1, "RankFailed", "bad batch")], {}, "")
     assert (spoken.reason, spoken.message) == (FailedReason.rank_failed, "rank 1: bad batch")
 
 
 def test_a_rank_that_was_killed_comes_before_peers_that_had_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     report = Ends([1, 0, 2], {1: -9}).report(monkeypatch, 0)
-    assert ending_of(report, False, 3, [], {}, "").message == "rank 1 was ended by SIGKILL"
+    assert describe_ending(report, False, 3, [], {}, "").message == "rank 1 was ended by SIGKILL"
     report = Ends([1, 0, 2], {1: -15}).report(monkeypatch, 0)
-    assert ending_of(report, False, 3, [], {}, "").message == "rank 1 was ended by SIGTERM"
+    assert describe_ending(report, False, 3, [], {}, "").message == "rank 1 was ended by SIGTERM"
 
 
 def test_a_ranks_word_on_memory_comes_before_aborts_it_caused() -> None:
@@ -172,20 +172,20 @@ def test_a_traceback_of_memory_is_read_from_the_log() -> None:
 def test_torchrun_says_which_rank() -> None:
     found = judge(ended(1), launcher=True, launcher_=TORCHRUN)
     assert found.exit_codes == {"0": None, "1": None, "launcher": 1}
-    found = ending_of(ended(1), True, 2, (), {"launcher": TORCHRUN}, "")
+    found = describe_ending(ended(1), True, 2, (), {"launcher": TORCHRUN}, "")
     assert found == Ending(FailedReason.rank_killed, "rank 1 was ended by SIGKILL", {"0": None, "1": -9, "launcher": 1})
 
 
 def test_mpirun_says_which_rank() -> None:
     logs = {"1": "oh\ndear\n\n", "launcher": MPIRUN}
-    found = ending_of(ended(3), True, 2, (), logs, "")
+    found = describe_ending(ended(3), True, 2, (), logs, "")
     assert (found.message, found.exit_codes["1"]) == ("rank 1 exited with code 3: dear", 3)
-    found = ending_of(ended(139), True, 2, (), {"launcher": MPIRUN_SIGNAL}, "")
+    found = describe_ending(ended(139), True, 2, (), {"launcher": MPIRUN_SIGNAL}, "")
     assert (found.reason, found.message) == (FailedReason.rank_killed, "rank 0 was ended by SIGSEGV")
 
 
 def test_a_launcher_that_says_nothing_of_ranks() -> None:
-    found = ending_of(ended(2), True, 2, (), {"launcher": "no such option\n"}, "")
+    found = describe_ending(ended(2), True, 2, (), {"launcher": "no such option\n"}, "")
     assert (found.reason, found.message) == (
         FailedReason.rank_failed,
         "the launcher exited with code 2: no such option",
@@ -193,14 +193,14 @@ def test_a_launcher_that_says_nothing_of_ranks() -> None:
 
 
 def test_a_silent_launcher_leaves_the_word_to_a_rank() -> None:
-    found = ending_of(ended(2), True, 2, (), {"launcher": "\n", "0": "", "1": "usage\nKeyError\n"}, "")
+    found = describe_ending(ended(2), True, 2, (), {"launcher": "\n", "0": "", "1": "usage\nKeyError\n"}, "")
     assert "rank 1" in found.message
     assert found.message.endswith("KeyError")
 
 
 @pytest.mark.parametrize(("part", "hint"), [*ending._HINTS, ("KeyError", "")])
 def test_a_last_line_that_is_known_gets_what_to_do(part: str, hint: str) -> None:
-    message = ending_of(ended(1, 0), False, 2, (), {"0": f"Traceback\n{part}\n"}, "").message
+    message = describe_ending(ended(1, 0), False, 2, (), {"0": f"Traceback\n{part}\n"}, "").message
     assert message.endswith(f": {part}{hint}")
 
 

@@ -129,14 +129,14 @@ def test_layers_that_are_unpacked_are_not_read_again(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left_out: list[int] = []
-    known = image_store.known_layers
+    known = image_store.find_known_layers
 
     def noted(*given: Any) -> set[str]:
         found = known(*given)
         left_out.append(len(found))
         return found
 
-    monkeypatch.setattr(image_store, "known_layers", noted)
+    monkeypatch.setattr(image_store, "find_known_layers", noted)
     store.add([in_two_layers(tmp_path, "first")])
     assert store.add([in_two_layers(tmp_path, "second")]) == [small_images.PAUSE, "localhost/two:dev"]
     assert left_out == [0, 0, 1]  # pause, the first image whole, the second without its large layer

@@ -26,11 +26,11 @@ def render(helm: Path, *arguments: str, chart: Path = CHART) -> list[dict[str, A
     return [document for document in yaml.safe_load_all(template(helm, *arguments, chart=chart)) if document]
 
 
-def without_helm(text: str) -> str:
+def remove_release_labels(text: str) -> str:
     """Drop the labels and annotations of a release."""
     return re.sub(r"(?m)^ +(helm\.sh/.*|app\.kubernetes\.io/managed-by: Helm)\n", "", text)
 
 
 def text(helm: Path) -> str:
     """Return the base. The same chart gives the same text."""
-    return HEADER + without_helm(template(helm, "--set", "crds.install=false", "--skip-tests"))
+    return HEADER + remove_release_labels(template(helm, "--set", "crds.install=false", "--skip-tests"))

@@ -13,7 +13,7 @@ from scalecurve_api.text import count
 from scalecurve_corpus.copies import without_copies
 from scalecurve_corpus.schema import TOKENS, Corpus, CorpusError, PublishedPoint, PublishedRun
 from tools.corpus.imported import Imported
-from tools.corpus.published_page import page_tables, published_pages, stated_numbers
+from tools.corpus.published_page import page_tables, parse_numbers, published_pages
 
 NAME = "llm-foundry"
 _FOLDER = "scripts/train/benchmarking"
@@ -55,7 +55,7 @@ def import_llm_foundry(path: Path, name: str = NAME) -> Imported:
 
 
 def _point(source: str, heading: str, row: Mapping[str, str]) -> PublishedPoint | None:
-    numbers = stated_numbers(row, _NUMBERS)
+    numbers = parse_numbers(row, _NUMBERS)
     if numbers is None or min(numbers[:3]) < 1:
         return None
     gpus, length, batch, per_second, tokens, per_gpu, parameters, mfu = numbers

@@ -102,7 +102,7 @@ def number_in(text: str) -> float | None:
     return float(match[0].replace(",", "")) if match else None
 
 
-def stated_numbers(row: Mapping[str, str], columns: Sequence[str]) -> list[float] | None:
+def parse_numbers(row: Mapping[str, str], columns: Sequence[str]) -> list[float] | None:
     """The numbers of some columns of a row; None where one is missing or is no number."""
     found = [number_in(row.get(column, "")) for column in columns]
     return [each for each in found if each is not None] if None not in found else None

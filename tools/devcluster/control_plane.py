@@ -68,12 +68,12 @@ def install_crds(ground: Ground, crds: Sequence[Path]) -> None:
         group, _, plural = file.stem.rpartition("_")
         ground.rest.apply(f"{_CRDS}/{plural}.{group}", file.read_bytes())
 
-    def established() -> bool:
+    def is_established() -> bool:
         conditions = [crd["status"].get("conditions") or [] for crd in ground.rest.call("GET", _CRDS)["items"]]
         met = [any(each["type"] == "Established" and each["status"] == "True" for each in of) for of in conditions]
         return len(met) >= len(files) and all(met)
 
-    wait_until(established, "Established of every CRD")
+    wait_until(is_established, "Established of every CRD")
 
 
 def start_controller_manager(ground: Ground) -> None:

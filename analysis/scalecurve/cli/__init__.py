@@ -9,7 +9,7 @@ import click
 
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INTERRUPTED
 from scalecurve.cli.output import fail
-from scalecurve.cli.usage import in_one_line, refuse_repeated
+from scalecurve.cli.usage import refuse_repeated, shorten_usage_errors
 from scalecurve.cli.verbs import verbs
 from scalecurve_api.text import did_you_mean
 
@@ -31,13 +31,13 @@ class LazyGroup(click.Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Errors in the words before the verb take one line."""
-        with in_one_line():
+        with shorten_usage_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Ctrl-C has its own exit code; click's would be that of a failed trial. Errors in words take one line."""
         try:
-            with in_one_line():
+            with shorten_usage_errors():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("scalecurve: interrupted", err=True)

@@ -68,7 +68,7 @@ class PriceOverride:
             replace(bundle, price=self.of[names[0]]) if (names := named[bundle.label]) else bundle for bundle in bundles
         )
 
-    def of_all(self, source: str) -> Cost | None:
+    def source_price(self, source: str) -> Cost | None:
         """The price of what is no bundle."""
         if self.of:
             fail(f"{source}: --per-worker-hour NAME=PRICE is of bundles; expected one price", EXIT_INPUT)
@@ -87,7 +87,7 @@ class PriceOverride:
         fitting = () if known else prices_for(bundles)
         return (f"Dated prices of this accelerator: --prices {' or '.join(fitting)}.",) if fitting else ()
 
-    def annotated(self, tables: Sequence[Table], bundles: Sequence[Bundle] = ()) -> list[Table]:
+    def annotate(self, tables: Sequence[Table], bundles: Sequence[Bundle] = ()) -> list[Table]:
         first, *rest = tables
         return [replace(first, notes=(*first.notes, *self.notes(bundles))), *rest]
 

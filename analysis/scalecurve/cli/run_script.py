@@ -235,9 +235,9 @@ def _check_shares(batch: int, workers: Sequence[int], modes: Sequence[Mode], par
 
 def _note_misplaced(command: ScriptCommand) -> Iterator[str]:
     """A note where the script gets an option of ours, which may be one of its own."""
-    if command.misplaced:
+    if command.doubtful_options:
         yield (
-            f"note: {', '.join(command.misplaced)} went to {Path(command.script).name}, being after --; "
+            f"note: {', '.join(command.doubtful_options)} went to {Path(command.script).name}, being after --; "
             "options of scalecurve stand before it"
         )
 
@@ -324,7 +324,7 @@ def _batch(script: ScriptOptions, command: ScriptCommand) -> tuple[int | None, s
     if command.takes_batch:
         batch = DEFAULT_BATCH * command.batches_per_step
         return batch, f"batch {batch} per worker (--batch)"
-    if (stated := command.stated_batch) is not None:
+    if (stated := command.batch_option) is not None:
         return (
             stated,
             f"batch {stated} per worker, as in the command ({{batchPerWorker}} in its place gives strong scaling)",

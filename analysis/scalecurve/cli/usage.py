@@ -40,7 +40,7 @@ _LAUNCHER_WORDS = ("python", "python3", "torchrun", "mpirun", "mpiexec", "accele
 
 
 @contextmanager
-def in_one_line() -> Iterator[None]:
+def shorten_usage_errors() -> Iterator[None]:
     """End the command with one line where click would print its usage and a hint above its message.
 
     Raises:

@@ -97,7 +97,7 @@ def largest(spec: ExperimentSpec) -> Point | None:
     return max(expand_points(spec), key=lambda point: (point.workers, point.nodes), default=None)
 
 
-def over_quota(spec: ExperimentSpec, quotas: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+def find_quota_excess(spec: ExperimentSpec, quotas: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     """Where the largest point exceeds a quota, and where it exceeds what is left of one; a sentence each."""
     never: list[str] = []
     now: list[str] = []

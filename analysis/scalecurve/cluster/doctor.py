@@ -245,7 +245,7 @@ def _quota(context: DoctorContext) -> Iterator[ClusterCheck]:
     if context.spec is None:
         yield ClusterCheck("quota", names, None, "pass an experiment to compare")
         return
-    never, now = capacity.over_quota(context.spec, quotas)
+    never, now = capacity.find_quota_excess(context.spec, quotas)
     for sentence in never:
         yield ClusterCheck("quota", sentence, False, "request less, or have the quota raised")
     for sentence in now:

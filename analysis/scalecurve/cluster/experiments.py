@@ -155,7 +155,7 @@ def _readable(tree: Any) -> Any:
     return [_readable(value) for value in tree] if isinstance(tree, list) else tree
 
 
-def with_safe_names(trials: Iterable[BegunTrial]) -> list[BegunTrial]:
+def give_safe_names(trials: Iterable[BegunTrial]) -> list[BegunTrial]:
     """The same trials, each of whose names is one plain component of a path, and its own.
 
     Raises:

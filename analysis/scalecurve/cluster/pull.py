@@ -27,7 +27,7 @@ from scalecurve.bundle.record_file import (
 )
 from scalecurve.bundle.steps import MAX_TABLE_BYTES
 from scalecurve.bundle.trial import TRIALS_FOLDER
-from scalecurve.cluster.experiments import BegunTrial, Watched, begun, with_safe_names
+from scalecurve.cluster.experiments import BegunTrial, Watched, begun, give_safe_names
 from scalecurve.cluster.kept_record import RecordError, fetch
 from scalecurve.cluster.status import last_attempt
 from scalecurve_api.files import Within
@@ -96,7 +96,7 @@ def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Pro
     """
     report = progress or (lambda done, total: None)
     _refuse_foreign(bundle, watched)
-    there = with_safe_names(begun(cluster, watched.name))
+    there = give_safe_names(begun(cluster, watched.name))
     root = Within(bundle)
     _refuse_links(root, there)
     with _lock_folder(root) as work:

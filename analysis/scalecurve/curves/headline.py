@@ -93,7 +93,7 @@ def notes(series: MeasuredSeries, points: Sequence[PointResult]) -> list[str]:
             f"{series.name}: the baseline, {count(series.baseline, 'worker')}, has no Succeeded trial: speed-up and "
             "efficiency are omitted rather than measured against another point"
         )
-    sentences += above_one(series.name, points)
+    sentences += explain_above_one(series.name, points)
     sentences += idle_baseline(series)
     alone = [p.workers for p in measured if p.throughput and p.throughput.repetitions == 1]
     if alone:
@@ -111,7 +111,7 @@ def notes(series: MeasuredSeries, points: Sequence[PointResult]) -> list[str]:
     return sentences
 
 
-def above_one(name: str, points: Sequence[PointResult]) -> list[str]:
+def explain_above_one(name: str, points: Sequence[PointResult]) -> list[str]:
     """What to make of every point that is faster than ideal, however wide its interval."""
     return [
         _superlinear(name, p, p.efficiency) for p in points if p.measured and p.efficiency and p.efficiency.value > 1

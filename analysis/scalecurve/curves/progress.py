@@ -6,7 +6,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import UnusableFile
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.doubts import first_lines
-from scalecurve.curves.headline import above_one
+from scalecurve.curves.headline import explain_above_one
 from scalecurve.curves.missing import missing_curves
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
 from scalecurve.curves.tables import build, or_pending
@@ -64,7 +64,7 @@ class ExperimentProgress(OneTable):
         )
 
     def _faster(self) -> list[str]:
-        return [note for each in self.scaling.series for note in above_one(each.name, each.measured)]
+        return [note for each in self.scaling.series for note in explain_above_one(each.name, each.measured)]
 
 
 def status(bundle: Bundle, level: float = 0.95) -> ExperimentProgress:

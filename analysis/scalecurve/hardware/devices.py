@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal, cast, get_args
 
-from scalecurve.hardware.entries import EntryError, Month, Positive, SourcedEntry, find_entry, shipped_entries
+from scalecurve.hardware.entries import EntryError, Month, Positive, SourcedEntry, find_entry, load_shipped_entries
 from scalecurve.hardware.names import known_as
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
@@ -75,13 +75,13 @@ class Link(SourcedEntry):
 @lru_cache(maxsize=1)
 def devices() -> Mapping[str, DeviceSpec]:
     """Every shipped device."""
-    return shipped_entries("devices.yaml", DeviceSpec)
+    return load_shipped_entries("devices.yaml", DeviceSpec)
 
 
 @lru_cache(maxsize=1)
 def links() -> Mapping[str, Link]:
     """Every shipped link."""
-    return shipped_entries("links.yaml", Link)
+    return load_shipped_entries("links.yaml", Link)
 
 
 def find_device(reference: str) -> DeviceSpec:

@@ -34,7 +34,7 @@ class SourcedEntry(BaseModel):
 AnyEntry = TypeVar("AnyEntry", bound=SourcedEntry)
 
 
-def shipped_entries(file: str, kind: type[AnyEntry]) -> dict[str, AnyEntry]:
+def load_shipped_entries(file: str, kind: type[AnyEntry]) -> dict[str, AnyEntry]:
     """The entries of a file in ``data``."""
     return entries_of_text((files("scalecurve.hardware") / "data" / file).read_text(encoding="utf-8"), file, kind)
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.hardware.devices import find_device
-from scalecurve.hardware.entries import EntryError, SourcedEntry, find_entry, shipped_entries
+from scalecurve.hardware.entries import EntryError, SourcedEntry, find_entry, load_shipped_entries
 from scalecurve.hardware.names import folded
 from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table, table_of
@@ -55,7 +55,7 @@ class Price(SourcedEntry):
 @lru_cache(maxsize=1)
 def prices() -> Mapping[str, Price]:
     """Every shipped price."""
-    return shipped_entries("prices.yaml", Price)
+    return load_shipped_entries("prices.yaml", Price)
 
 
 def find_price(reference: str) -> Price:

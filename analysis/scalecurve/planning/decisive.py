@@ -32,11 +32,11 @@ class RepetitionNoise:
     sd: float
 
     def repetitions(self, change: float) -> int | None:
-        """Find the fewest repetitions on each side that find a relative change; see ``deciding``."""
-        return deciding(change, self.sd)
+        """Find the fewest repetitions on each side that find a relative change; see ``find_deciding_repetitions``."""
+        return find_deciding_repetitions(change, self.sd)
 
 
-def deciding(change: float, sd: float) -> int | None:
+def find_deciding_repetitions(change: float, sd: float) -> int | None:
     """Find the fewest repetitions on each side that find a change of throughput with probability 80 %.
 
     Args:

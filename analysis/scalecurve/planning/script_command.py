@@ -82,7 +82,7 @@ class ScriptCommand:
         return name[:_MOST_NAME].strip("-") or "command"
 
     @property
-    def misplaced(self) -> list[str]:
+    def doubtful_options(self) -> list[str]:
         """Options of ``scalecurve run`` that the script gets, and that may be its own, too."""
         return [word for word in self.words if word.partition("=")[0] in OWN_OPTIONS]
 
@@ -97,7 +97,7 @@ class ScriptCommand:
         return lcm(*(int(by) for word in self.words for by in BATCH_PLACEHOLDER.findall(word) if by))
 
     @property
-    def stated_batch(self) -> int | None:
+    def batch_option(self) -> int | None:
         """The number after an option such as ``--batch-size``."""
         for word, following in zip(self.words, (*self.words[1:], ""), strict=True):
             option, _, value = word.partition("=")

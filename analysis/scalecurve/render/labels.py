@@ -29,7 +29,7 @@ def brief(names: Sequence[str], modes: Sequence[str]) -> dict[str, str]:
     ``modes`` are those of the names, in their order.
     """
     short, _ = shortened(names)
-    terse = without_folders(short.values())
+    terse = drop_folders(short.values())
     shown = {name: terse[short[name]] for name in names}
     if len(set(modes)) > 1:
         return shown
@@ -37,7 +37,7 @@ def brief(names: Sequence[str], modes: Sequence[str]) -> dict[str, str]:
     return {name: text.removeprefix(mode).strip() or text for name, text in shown.items()}
 
 
-def without_folders(names: Iterable[str]) -> dict[str, str]:
+def drop_folders(names: Iterable[str]) -> dict[str, str]:
     """name -> the name with ``updates=…`` for ``parameterServer.updates=…``, where that is clear among these names.
 
     ``optimizer.name=…`` becomes ``optimizer=…``.

@@ -136,7 +136,7 @@ def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved:
     """Print where the points of bundles stand; those with too few systems beside them next to the nearest ones."""
     from scalecurve.bundle.measurement import measure
     from scalecurve.curves.compute import scaling
-    from scalecurve_corpus.busbw import busbw_beside, published_busbw
+    from scalecurve_corpus.busbw import busbw_beside, read_published_busbw
     from scalecurve_corpus.comparable import own_points
     from scalecurve_corpus.standing import standings
     from scalecurve_corpus.tables import busbw_table, comparable_table, nearest_table, standing_table, utilization_table
@@ -146,7 +146,7 @@ def compare_with(paths: Sequence[Path], name: str, model: str, include_unproved:
     bundles = open_all(paths)
     measured = [series for bundle in bundles for series in measure(bundle)]
     points = own_points(scaling(bundles), measured, model, include_unproved)
-    of_links = busbw_beside(bundles, published_busbw())
+    of_links = busbw_beside(bundles, read_published_busbw())
     if of_links and not points:
         show([busbw_table(of_links)], output, None, doubts(bundles, include_unproved))
         return

@@ -59,7 +59,7 @@ contribute(_Published())
 
 
 @section("among-published", "Among published systems", order=18, question="scale")
-def published_section(analysis: Analysis) -> Body:
+def compose_published_section(analysis: Analysis) -> Body:
     """Compose the section: where each comparable point stands, and the systems beside it.
 
     Args:

@@ -75,12 +75,12 @@ def paleo(output: str, price: PriceOverride, folder: Path | None, **values: Any)
 
     JSON has ``rows``, one per worker count.
     """
-    arguments = _Arguments(**values, cost=price.of_all("predict paleo"))
+    arguments = _Arguments(**values, cost=price.source_price("predict paleo"))
     if folder is not None and arguments.parallel == "hybrid":
         fail("--plot: does not apply to --parallel hybrid, whose parts have no throughput", EXIT_INPUT)
     with input_errors():
         rows, tables = _predict(arguments)
-    show([] if output == "json" else price.annotated(tables), output, {"rows": rows})
+    show([] if output == "json" else price.annotate(tables), output, {"rows": rows})
     if folder is not None:
         from scalecurve_models.paleo.plot import draw_paleo
 

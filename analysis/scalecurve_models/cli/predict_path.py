@@ -184,13 +184,13 @@ def _predict_experiment(
     from scalecurve_models.paleo.a_priori import predict_experiment
 
     experiment, _ = load_experiment(path, overlays, reads_data=False)
-    if (cost := price.of_all(str(path))) is not None:
+    if (cost := price.source_price(str(path))) is not None:
         spec = experiment.spec.model_copy(update={"cost": merged(cost, experiment.spec.cost)})
         experiment = experiment.model_copy(update={"spec": spec})
     if platform is None:
         known = ", ".join(devices())
         fail(f"{path}: --device is required to predict from an experiment (devices: {known})", EXIT_INPUT)
-    show(price.annotated(predict_experiment(experiment, platform, counts, network)), output)
+    show(price.annotate(predict_experiment(experiment, platform, counts, network)), output)
 
 
 def _predict_bundle(
@@ -207,7 +207,7 @@ def _predict_bundle(
 ) -> None:
     from scalecurve.curves.compute import believable, set_aside_note
     from scalecurve_models.collectives.comparison import compare_bundle
-    from scalecurve_models.collectives.predictions import predict_collective, prediction_table, timed_counts
+    from scalecurve_models.collectives.predictions import list_timed_counts, predict_collective, prediction_table
     from scalecurve_models.comparison.tables import prediction_tables
     from scalecurve_models.fitting.observations import observed_series
     from scalecurve_models.paleo.paleo_fit import paleo_models
@@ -219,7 +219,7 @@ def _predict_bundle(
     if collectives:
         if platform or hold_out:
             fail(f"{path}: has timed collectives only; --device and --hold-out apply to trainings", EXIT_INPUT)
-        counts = counts or timed_counts(collectives)
+        counts = counts or list_timed_counts(collectives)
         predicted = [predict_collective(compared, counts, workers_per_node) for compared in collectives]
         show([prediction_table(collectives, predicted)], output, warnings=doubts([opened], include_unproved))
         return
@@ -237,7 +237,7 @@ def _predict_bundle(
         include_unproved=True,
         workers_per_node=workers_per_node,
     )
-    show(price.annotated(tables, [bundle]), output, warnings=doubts([opened], include_unproved))
+    show(price.annotate(tables, [bundle]), output, warnings=doubts([opened], include_unproved))
 
 
 def _suggest_next(
@@ -252,7 +252,7 @@ def _suggest_next(
     from scalecurve_models.fit.predict_points import suggest_points, suggestions
 
     if path.suffix.lower() == ".csv":
-        show(price.annotated([suggest_points(path, counts, workers_per_node, price.of_all(str(path)))]), output)
+        show(price.annotate([suggest_points(path, counts, workers_per_node, price.source_price(str(path)))]), output)
         return
     if not (path.is_dir() or is_packed(path)):
         fail(f"{path}: --next needs measurements: a bundle, or POINTS.csv", EXIT_INPUT)
@@ -270,7 +270,7 @@ def _suggest_next(
     }
     fullest = max((point.point.workers_per_node for each in observed for point in each.points), default=1)
     table = suggestions(series, counts, workers_per_node or fullest, merged(price.cost, stated_price(bundle)))
-    show(price.annotated([table], [bundle]), output, warnings=doubts([opened], include_unproved))
+    show(price.annotate([table], [bundle]), output, warnings=doubts([opened], include_unproved))
 
 
 def _predict_projection(

@@ -97,7 +97,7 @@ def command(
     if output == "table":
         _say_first(first_lines, [optimum.sentence for optimum in recommendation.optima])
         first_lines = []
-    show(price.annotated(recommendation.tables(), [bundle]), output, warnings=first_lines)
+    show(price.annotate(recommendation.tables(), [bundle]), output, warnings=first_lines)
 
 
 def _recommend_sizes(

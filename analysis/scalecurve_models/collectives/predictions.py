@@ -35,7 +35,7 @@ class PredictedCollective:
     reason: str = ""
 
 
-def timed_counts(comparisons: Sequence[CollectiveComparison]) -> list[int]:
+def list_timed_counts(comparisons: Sequence[CollectiveComparison]) -> list[int]:
     """The worker counts that were timed, ascending."""
     return sorted({point.shape.ranks for compared in comparisons for point in compared.points})
 
@@ -89,7 +89,7 @@ def prediction_table(
     notes = ["A left-out count is predicted by a fit to all others, a fitted one by a fit that includes it."]
     if any(each.low is not None for found in predicted for each in found):
         notes.append("95 % intervals are for another run, over all algorithms that the points do not separate.")
-    untested = [compared.series for compared in comparisons if len(timed_counts([compared])) < FEWEST_COUNTS]
+    untested = [compared.series for compared in comparisons if len(list_timed_counts([compared])) < FEWEST_COUNTS]
     notes += [
         f"{series}: fewer than {FEWEST_COUNTS} worker counts, so no other count was predicted to test the algorithm."
         for series in untested

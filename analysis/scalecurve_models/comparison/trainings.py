@@ -33,7 +33,7 @@ class PublishedTraining(BaseModel):
 
 
 @lru_cache(maxsize=1)
-def published_trainings() -> tuple[PublishedTraining, ...]:
+def read_published_trainings() -> tuple[PublishedTraining, ...]:
     """Every entry of ``data/trainings.yaml``, the slowest first."""
     text = (files("scalecurve_models.comparison") / "data" / "trainings.yaml").read_text(encoding="utf-8")
     entries = TypeAdapter(list[PublishedTraining]).validate_python(yaml.safe_load(text))
@@ -64,7 +64,7 @@ def trainings_table(networks: Iterable[str], measured: Sequence[tuple[str, Obser
             *(each.authors, each.network, each.accelerators, each.hardware, each.batch, each.framework),
             *(each.minutes, each.top1, each.efficiency, each.published, each.note or None),
         )
-        for each in published_trainings()
+        for each in read_published_trainings()
         if each.network in known
     ]
     if not rows:

@@ -17,8 +17,8 @@ from scalecurve_models.fit.devices import DeviceFit, device_table, fit_device
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.fitting.observations import observed_series, programs
 from scalecurve_models.learning_curves.fit import LearningFit, depth_of, fit_learning
-from scalecurve_models.learning_curves.servers import ServedProgram, served_programs, served_tables
-from scalecurve_models.learning_curves.tables import depth_tables, learning_tables, loss_models_table
+from scalecurve_models.learning_curves.servers import ServedProgram, served_tables, server_programs
+from scalecurve_models.learning_curves.tables import depth_tables, loss_models_table, tabulate_learning
 from scalecurve_models.optimus.depth import DepthRegression, LeftOutDepth
 
 
@@ -63,7 +63,7 @@ def fit_tables(reports: Sequence[FitReport], factors: Table | None = None, *, ev
     if not every_model and any(learning.points for _, learning in trained):
         models = loss_models_table(trained)
         models = replace(models, notes=(*models.notes, "Other models, and the tables of each bundle: --all."))
-        learning = learning_tables(trained[0][1]) if len(trained) == 1 else ()
+        learning = tabulate_learning(trained[0][1]) if len(trained) == 1 else ()
         return tuple(table for table in (models, *learning) if table.rows)
     scaling = tuple(comparison for report in reports for comparison in report.scaling)
     first, *rest = comparison_tables(scaling, every_model=every_model) or (None,)
@@ -78,7 +78,7 @@ def fit_tables(reports: Sequence[FitReport], factors: Table | None = None, *, ev
             for number, (label, learning) in enumerate(
                 [(r.bundle, r.learning) for r in reports if r.learning.points], 1
             )
-            for table in learning_tables(learning)
+            for table in tabulate_learning(learning)
         ),
         *served_tables([program for report in reports for program in report.served]),
         *((device_table([device for report in reports for device in report.devices]),) if scaling else ()),
@@ -165,7 +165,7 @@ def fit(
         scaling=compare_models(bundle, hold_out=hold_out, hold_out_batches=hold_out_batches, include_unproved=True),
         collectives=collectives,
         learning=learning,
-        served=served_programs(bundle, learning),
+        served=server_programs(bundle, learning),
         devices=devices,
         failures=(*void, *failed, *(reason for each in devices for reason in each.failures)),
     )

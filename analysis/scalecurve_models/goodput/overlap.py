@@ -30,7 +30,7 @@ from scalecurve_models.fitting.least_squares import (
     mean_absolute,
     positive_array,
 )
-from scalecurve_models.goodput.overlap_solver import GAMMA, NAMES, Runs, fixed_parameters, minimize, slopes, times
+from scalecurve_models.goodput.overlap_solver import GAMMA, NAMES, Runs, fix_parameters, minimize, slopes, times
 
 MODEL = "overlap model"
 UNITS = ("s", "s/sample", "s", "s", "s", "s", "")
@@ -130,7 +130,7 @@ def _fit(points: Sequence[StepTime], near: Array | None = None) -> OverlapFit:
     runs = Runs.of([point.run for point in points])
     compute = np.array([np.nan if point.compute_s is None else point.compute_s for point in points])
     steps = np.array([point.step_s for point in points])
-    fixed = fixed_parameters(runs, compute)
+    fixed = fix_parameters(runs, compute)
     free = tuple(index for index in range(len(NAMES)) if index not in fixed)
     values = minimize(runs, compute, steps, fixed, free, near)
     known = np.isfinite(compute)

@@ -73,7 +73,7 @@ def _parts(values: Array, runs: Runs) -> tuple[Array, Array]:
     return compute, network
 
 
-def fixed_parameters(runs: Runs, compute: Array) -> Fixed:
+def fix_parameters(runs: Runs, compute: Array) -> Fixed:
     """Parameters that are not identifiable, at the values that the authors' code fixes them at."""
     fixed: Fixed = {}
     if len(np.unique(runs.batch)) == 1:
@@ -100,7 +100,7 @@ def minimize(
     """
     problem = _Problem(runs, compute, steps, fixed, free)
     starts = [problem.guess(gamma) for gamma in _STARTS] if near is None else [problem.guess(_STARTS[1]), near]
-    best = min((problem.solve(problem.coded(start), (1.0, 1.0), _TIE) for start in starts), key=problem.objective)
+    best = min((problem.solve(problem.encode(start), (1.0, 1.0), _TIE) for start in starts), key=problem.objective)
     least, coded = problem.objective(best), best
     for _ in range(_ROUNDS):
         coded = problem.solve(coded, problem.root_weights(coded), 1.0)
@@ -108,7 +108,7 @@ def minimize(
         if not now < least * (1 - 1e-6):
             break
         best, least = coded, now
-    return problem.decoded(best)
+    return problem.decode(best)
 
 
 @dataclass(frozen=True)
@@ -127,10 +127,10 @@ class _Problem:
         per_sample = compute / 2 / float(np.median(self.runs.batch))
         return np.array([compute / 2, per_sample, step / 10, step / 100, step / 10, step / 100, gamma])
 
-    def coded(self, values: Array) -> Array:
+    def encode(self, values: Array) -> Array:
         return np.array([values[i] if i == 6 else np.log(values[i]) for i in self.free])
 
-    def decoded(self, coded: Array) -> Array:
+    def decode(self, coded: Array) -> Array:
         values = np.zeros(len(NAMES))
         for index, (value, _) in self.fixed.items():
             values[index] = value
@@ -160,12 +160,12 @@ class _Problem:
 
     def objective(self, coded: Array) -> float:
         """The authors' own: roots of mean squared logarithmic errors, and the penalties."""
-        values = self.decoded(coded)
+        values = self.decode(coded)
         penalties = self._penalties(values)
         return sum(self._roots(values)) + float(penalties @ penalties)
 
     def root_weights(self, coded: Array) -> tuple[float, float]:
-        compute, step = (1 / (2 * max(root, 1e-9)) for root in self._roots(self.decoded(coded)))
+        compute, step = (1 / (2 * max(root, 1e-9)) for root in self._roots(self.decode(coded)))
         return compute, step
 
     def _roots(self, values: Array) -> tuple[float, float]:
@@ -173,12 +173,12 @@ class _Problem:
         return float(np.sqrt((compute**2).mean())), float(np.sqrt((step**2).mean()))
 
     def _errors(self, coded: Array, weights: tuple[float, float], tie: float) -> Array:
-        values = self.decoded(coded)
+        values = self.decode(coded)
         parts = [e * (w / len(e)) ** 0.5 for e, w in zip(self._logs(values), weights, strict=True)]
         return np.concatenate([*parts, tie * self._penalties(values)])
 
     def _error_slopes(self, coded: Array, weights: tuple[float, float], tie: float) -> Array:
-        values = self.decoded(coded)
+        values = self.decode(coded)
         compute, step = slopes(values, self.free, self.runs)
         both = compute[np.isfinite(self.compute)], step
         parts = [s * (w / len(s)) ** 0.5 for s, w in zip(both, weights, strict=True)]

@@ -104,7 +104,7 @@ def fit_learning(
     return LearningFit(tuple(points), depth, left_out, critical, tuple(notes), problems, training, training)
 
 
-def with_trained_depth(learning: LearningFit, bundle: Bundle) -> LearningFit:
+def add_trained_depth(learning: LearningFit, bundle: Bundle) -> LearningFit:
     """The same with depths compared by the loss that was trained on, as Optimus models it; of evaluations alone."""
     curves, _ = learning_curves(bundle, lambda record: False, training=True)
     notes: list[str] = []

@@ -59,7 +59,7 @@ class ServedProgram:
         return self.steps / rate
 
 
-def served_programs(bundle: Bundle, learning: LearningFit) -> tuple[ServedProgram, ...]:
+def server_programs(bundle: Bundle, learning: LearningFit) -> tuple[ServedProgram, ...]:
     """Every program of a bundle that parameter servers trained."""
     workloads = {trial.spec.point.series: trial.spec.workload for trial in bundle.trials}
     groups: dict[tuple[object, ...], list[tuple[ObservedSeries, int]]] = {}

@@ -12,7 +12,7 @@ from scalecurve_models.optimus.depth import CoefficientFit, DepthRegression, Lef
 AT_BOUND_NOTE = "0: at its bound; coefficients are not negative, and the points are fitted best without this one."
 
 
-def learning_tables(learning: LearningFit) -> tuple[Table, ...]:
+def tabulate_learning(learning: LearningFit) -> tuple[Table, ...]:
     """The tables that have rows."""
     if not learning.points:
         return ()

@@ -22,7 +22,7 @@ from scalecurve_models.fitting.least_squares import (
     same_length,
 )
 from scalecurve_models.optimus.curve import curve, gradient, is_near_curve, solve
-from scalecurve_models.optimus.thinning import thinned, without_outliers
+from scalecurve_models.optimus.thinning import replace_outliers, thinned
 
 NAMES = ("b0", "b1", "b2")
 UNITS = ("1/step", "", "")
@@ -95,7 +95,7 @@ def fit_loss(steps: Sequence[float], losses: Sequence[float], *, first_step: flo
     Raises FitError for fewer than three steps, a loss that is not a finite positive number, a step that is not finite.
     """
     k, loss = _points(steps, losses, first_step)
-    loss, replaced = without_outliers(loss)
+    loss, replaced = replace_outliers(loss)
     k, loss, counts = thinned(k, loss)
     span, largest = float(k.max()) or 1.0, float(loss.max())
     scaled, weights = solve(k / span, loss / largest, np.sqrt(counts))

@@ -47,7 +47,7 @@ def _far(losses: Array) -> NDArray[np.bool_]:
     return far
 
 
-def without_outliers(losses: Array) -> tuple[Array, int]:
+def replace_outliers(losses: Array) -> tuple[Array, int]:
     """Outliers replaced by the average of the nearest regular points to either side, and their number."""
     bad = outliers(losses)
     if not bad.any() or bad.all():

@@ -69,11 +69,11 @@ class PassCosts:
     def total(self, batch: int, rates: Rates, pipeline: bool = False) -> float:
         """Milliseconds of the pass: each layer computes, then moves; with ``pipeline`` the longer of the two."""
         if pipeline:
-            return float(np.maximum(*self.by_layer(batch, rates)).sum())
+            return float(np.maximum(*self.layer_times(batch, rates)).sum())
         compute, move = self._times(batch, rates)
         return float(compute.sum() + move.sum())
 
-    def by_layer(self, batch: int, rates: Rates) -> tuple[Array, Array]:
+    def layer_times(self, batch: int, rates: Rates) -> tuple[Array, Array]:
         compute, move = self._times(batch, rates)
         computing, moving = np.zeros(self.layers), np.zeros(self.layers)
         np.add.at(computing, self.flops_layer, compute)

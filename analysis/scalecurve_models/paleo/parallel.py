@@ -101,7 +101,7 @@ def predict_model_parallel(
     items = nest(network)
     passes = []
     for name, part in (("forward", costs.forward), ("backward", costs.backward)):
-        times = np.add(*part.by_layer(batch, rates)) + fetches
+        times = np.add(*part.layer_times(batch, rates)) + fetches
         passes.append(PassBounds(name, *bounds(items, dict(zip(costs.names, times.tolist(), strict=True)))))
     return passes
 
@@ -164,7 +164,7 @@ def predict_hybrid(
     rates = Rates.of(platform.device, platform.ppp_comp, platform.precision)
     data_ms, model_ms = [], []
     for part in (costs.forward, costs.backward):
-        compute, move = part.by_layer(batch, rates)
+        compute, move = part.layer_times(batch, rates)
         move = move + fetches
         data_ms.append(float((np.maximum(compute, move) if variant.pipeline else compute + move)[~split].sum()))
         split_ms = {

@@ -84,7 +84,7 @@ def _replay_ms(projection: Projection, name: str) -> float | None:
 
 
 def _exchange_gb(projection: Projection) -> float | None:
-    return None if projection.program is None else projection.program.exchanged_bytes() / GB
+    return None if projection.program is None else projection.program.count_exchanged_bytes() / GB
 
 
 def _scale(value: float | None, factor: float) -> float | None:

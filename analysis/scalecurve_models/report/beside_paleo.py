@@ -35,8 +35,8 @@ class BesidePaleo:
     notes: tuple[str, ...] = ()
 
 
-def beside_paleo(analysis: Analysis) -> BesidePaleo:
-    """Paleo on every curve of a report; call it as ``analysis.once(beside_paleo)``."""
+def compare_paleo(analysis: Analysis) -> BesidePaleo:
+    """Paleo on every curve of a report; call it as ``analysis.once(compare_paleo)``."""
     target = analysis.target
     if target is None:
         return BesidePaleo()
@@ -69,7 +69,7 @@ _PPP = SOFTWARE["tensorflow"]
 
 def paleo_body(analysis: Analysis) -> Body:
     """The section's table, or why there is none."""
-    beside = analysis.once(beside_paleo)
+    beside = analysis.once(compare_paleo)
     if not beside.curves:
         return Body(sentences=beside.notes)
     return Body((errors_table(beside),), methods=(_METHOD,))

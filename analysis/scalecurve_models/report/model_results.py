@@ -17,9 +17,9 @@ from scalecurve_models.comparison.published import PublishedCurve, comparable_cu
 from scalecurve_models.comparison.tables import comparison_tables
 from scalecurve_models.comparison.trainings import trainings_table
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.learning_curves.fit import LearningFit, fit_learning, with_trained_depth
-from scalecurve_models.learning_curves.servers import ServedProgram, served_programs, served_tables
-from scalecurve_models.learning_curves.tables import learning_tables
+from scalecurve_models.learning_curves.fit import LearningFit, add_trained_depth, fit_learning
+from scalecurve_models.learning_curves.servers import ServedProgram, served_tables, server_programs
+from scalecurve_models.learning_curves.tables import tabulate_learning
 
 MOST_SERIES = 40  # curves fitted for a report; fitting all models to one takes about a tenth of a second
 
@@ -49,8 +49,8 @@ class ModelResults:
         tables = comparison_tables(self.shown)
         return (replace(tables[0], notes=(*tables[0].notes, *self.notes)), *tables[1:]) if tables else ()
 
-    def learning_tables(self) -> tuple[Table, ...]:
-        by_bundle = [(label, learning_tables(fit)) for label, fit in self.learning if fit.points]
+    def tabulate_learning(self) -> tuple[Table, ...]:
+        by_bundle = [(label, tabulate_learning(fit)) for label, fit in self.learning if fit.points]
         named = (
             _name_table(table, label, index) for index, (label, tables) in enumerate(by_bundle) for table in tables
         )
@@ -102,7 +102,7 @@ def fit_models(
     return ModelResults(
         curves=tuple(curves),
         learning=tuple((bundle.label, fit) for bundle, fit in zip(bundles, learning, strict=True)),
-        served=tuple(p for bundle, fit in zip(bundles, learning, strict=True) for p in served_programs(bundle, fit)),
+        served=tuple(p for bundle, fit in zip(bundles, learning, strict=True) for p in server_programs(bundle, fit)),
         collectives=tuple(
             comparison
             for bundle in bundles
@@ -120,7 +120,7 @@ def fit_models(
 def _fit_evaluations(bundle: Bundle) -> LearningFit:
     """From evaluations only; ``scalecurve fit`` also reads the losses of steps."""
     try:
-        return with_trained_depth(fit_learning(bundle, of_steps=False), bundle)
+        return add_trained_depth(fit_learning(bundle, of_steps=False), bundle)
     except FitError as error:
         return LearningFit((), None, (), None, (str(error),), ())
 

@@ -19,7 +19,7 @@ from scalecurve_models.comparison.published import PublishedCurve
 from scalecurve_models.optimus.speed import EQUATIONS
 from scalecurve_models.paleo.paleo_fit import PALEO
 from scalecurve_models.report import collectives, learning_curves
-from scalecurve_models.report.beside_paleo import MODELS, beside_paleo
+from scalecurve_models.report.beside_paleo import MODELS, compare_paleo
 from scalecurve_models.report.model_results import model_results
 
 __all__ = ["collectives", "learning_curves"]
@@ -70,7 +70,7 @@ def cost(analysis: Analysis) -> Drawing | None:
 
 
 def _paleo_comparison(analysis: Analysis, title: str, label: str, quantity: Quantity) -> Drawing | None:
-    curves = [(name, each) for name, each in analysis.once(beside_paleo).curves if _values(each, "", quantity)]
+    curves = [(name, each) for name, each in analysis.once(compare_paleo).curves if _values(each, "", quantity)]
     curves = curves[:MOST_PALEO]
     if not curves:
         return None

@@ -20,7 +20,7 @@ _PUBLISHED_METHOD = (
 
 @section("learning", "Loss and target", order=90, question="train")
 def _loss_and_target(analysis: Analysis) -> Body:
-    return Body(analysis.once(model_results).learning_tables())
+    return Body(analysis.once(model_results).tabulate_learning())
 
 
 @section("predicted", "Predicted vs. measured", order=100, question="predict")

@@ -24,7 +24,7 @@ def name_rules(most: int) -> list[Rule]:
     return [{"rule": f"{name}.size() <= {most} && {name}.matches('{pattern}')", "message": message}]
 
 
-def unchanged_once_started(field: str, always: bool) -> Rule:
+def keep_once_started(field: str, always: bool) -> Rule:
     """A root rule that keeps ``spec.<field>``; ``always``: the field is required or has a default."""
     new, old = f"self.spec.{field}", f"oldSelf.spec.{field}"
     same = f"{new} == {old}" if always else f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"

@@ -30,9 +30,7 @@ def experiment_crd() -> dict[str, Any]:
     spec["x-kubernetes-validations"] = cel.SPEC_RULES
     always = {*spec["required"], *(name for name, field in spec["properties"].items() if "default" in field)}
     rules = cel.name_rules(MAX_EXPERIMENT_NAME) + [
-        cel.unchanged_once_started(field, field in always)
-        for field in spec["properties"]
-        if field not in cel.CHANGEABLE
+        cel.keep_once_started(field, field in always) for field in spec["properties"] if field not in cel.CHANGEABLE
     ]
     columns = [
         _column("Phase", ".status.phase"),

@@ -53,7 +53,7 @@ def _set(tree: dict[str, Any], path: Sequence[str], value: AxisValue) -> None:
     tree[last] = value
 
 
-def known_axis(name: str, names: Container[str]) -> bool:
+def is_axis(name: str, names: Container[str]) -> bool:
     """Whether ``name`` may stand in ``spec.matrix``; ``env.NAME`` sets an environment variable."""
     outer, dot, inner = name.partition(".")
     return name in names or (bool(dot and inner) and (outer == "env" or f"{outer}.NAME" in names))

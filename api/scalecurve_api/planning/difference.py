@@ -20,7 +20,7 @@ def restricted(
     return experiment.model_copy(update={"spec": smaller})
 
 
-def added_workers(before: ScalingExperiment, after: ScalingExperiment) -> list[int]:
+def find_added_workers(before: ScalingExperiment, after: ScalingExperiment) -> list[int]:
     """Worker counts that only the later experiment has, and those of layouts that only it has."""
     counts = [n for n in after.spec.scaling.workers if n not in before.spec.scaling.workers]
     layouts = [each for each in after.spec.placement.layouts if each not in before.spec.placement.layouts]
@@ -28,7 +28,7 @@ def added_workers(before: ScalingExperiment, after: ScalingExperiment) -> list[i
     return list(dict.fromkeys([*counts, *(int(nodes) * int(each) for nodes, each in sizes)]))
 
 
-def removed_workers(before: ScalingExperiment, after: ScalingExperiment) -> list[str]:
+def find_removed_workers(before: ScalingExperiment, after: ScalingExperiment) -> list[str]:
     """Worker counts and layouts that the later experiment lacks, as they are written."""
     counts = [str(n) for n in before.spec.scaling.workers if n not in after.spec.scaling.workers]
     return counts + [each for each in before.spec.placement.layouts if each not in after.spec.placement.layouts]

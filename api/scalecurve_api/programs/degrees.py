@@ -100,5 +100,5 @@ class StatedLayout(Protocol):
     def problems(self, workers: int) -> Iterator[tuple[str, Violation]]:
         """Name the fields that are wrong at a worker count, whatever is trained, and why."""
 
-    def in_flight(self, stages: int, parts: int) -> int:
+    def live_micro_batches(self, stages: int, parts: int) -> int:
         """Count the micro-batches of which a pipeline's first stage holds activations at once."""

@@ -141,7 +141,7 @@ def _activations(
     }[workload.options.activation_checkpointing]
     flying = 1
     if made.pipeline > 1 and workload.layout is not None:
-        flying = workload.layout.in_flight(made.pipeline, parts)
+        flying = workload.layout.live_micro_batches(made.pipeline, parts)
     layers = -(-shape.layers // made.pipeline)
     again = layer - kept
     return tokens * (layers * kept * flying + again + vocabulary * (size % FP32 + _LOSS))

@@ -114,7 +114,7 @@ class Parallelism(Described):
             multiple = f"a multiple of {degrees.pipeline}, the stages, for schedule interleaved"
             yield "microBatches", expected(multiple)
 
-    def in_flight(self, stages: int, parts: int) -> int:
+    def live_micro_batches(self, stages: int, parts: int) -> int:
         return parts if self.schedule is PipelineSchedule.gpipe else min(parts, stages)
 
     def _parts(self, stages: int, group_batch: int | None) -> int:

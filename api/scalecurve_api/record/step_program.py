@@ -71,6 +71,6 @@ class StepProgram(Model):
     def moved_bytes(self) -> float:
         return sum(each.moved_bytes for each in self.work)
 
-    def exchanged_bytes(self, *kinds: str) -> int:
+    def count_exchanged_bytes(self, *kinds: str) -> int:
         """Bytes of the exchanges of these kinds, or of all."""
         return sum(each.bytes for each in self.exchanges if not kinds or each.kind in kinds)

@@ -59,7 +59,7 @@ def _networks(log: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def of_nccl(log: str, rank: int) -> Transport | None:
+def nccl_transport(log: str, rank: int) -> Transport | None:
     """What NCCL reported with NCCL_DEBUG=INFO in one process; None where it connected to no peer.
 
     Lines read: ``Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM``, ``... [send] via NET/IB/0/GDRDMA``, ``NET/IB : Using

@@ -18,8 +18,8 @@ from scalecurve_api.problem import (
     Violation,
     expected,
     one_of,
+    report_unknown_placeholder,
     reserved,
-    unknown_placeholder,
 )
 from scalecurve_api.programs.custom import DIVIDED_BATCH, CustomWorkload
 from scalecurve_api.programs.degrees import Degrees, Dimension
@@ -145,7 +145,7 @@ def problems(workload: Workload, axes: Iterable[str]) -> Iterator[Problem]:
 def _placeholder_violation(name: str, names: Sequence[str]) -> Violation:
     if full := [f"{{{axis}}}" for axis in names if _last(axis) == name]:
         return expected(one_of(full))  # ambiguous
-    return unknown_placeholder(name, names)
+    return report_unknown_placeholder(name, names)
 
 
 def _free(trial: TrialSpec) -> dict[str, Scalar]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from scalecurve_api.contract import places
 from scalecurve_api.model import MOST_COUNT
-from scalecurve_api.planning.axes import RESERVED, AxisError, axis_names, known_axis, open_axes, resolve, same_value
+from scalecurve_api.planning.axes import RESERVED, AxisError, axis_names, is_axis, open_axes, resolve, same_value
 from scalecurve_api.planning.combinations import Entangled
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, layouts_of
 from scalecurve_api.problem import (
@@ -220,7 +220,7 @@ def _matrix_names(spec: ExperimentSpec) -> Iterator[Problem]:
     programs = spec.matrix.get("program", [spec.workload.program])
     names = (*axis_names(programs), *open_axes(programs))
     for name, values in spec.matrix.items():
-        if not known_axis(name, names):
+        if not is_axis(name, names):
             taken = reserved("set by spec.scaling and spec.placement") if name in RESERVED else None
             yield Problem(("spec", "matrix", name), name, taken or unknown("axis", name, names))
             continue

@@ -25,18 +25,18 @@ from scalecurve_operator.runners.pod_status import (
     condition_of,
     disruption_of,
     ended_at,
-    failed_terminations,
+    find_waiting_containers,
     more,
     name_of,
     newest_pods,
     node_of,
+    nonzero_terminations,
     phase_of,
     position_of,
     role_of,
     signal_of,
     status_of,
     terminations,
-    waiting_containers,
     where,
 )
 from scalecurve_operator.runners.pod_template import GRACE_SECONDS
@@ -76,7 +76,7 @@ def _first(pods: Sequence[Pod], *diagnoses: Callable[[Pod], Cause | None]) -> Ca
 
 def failed(pods: Sequence[Pod]) -> list[Pod]:
     """Pods that failed, in the order in which they did; those that were being deleted come last."""
-    bad = [pod for pod in pods if phase_of(pod) == "Failed" or any(failed_terminations(pod)) or disruption_of(pod)]
+    bad = [pod for pod in pods if phase_of(pod) == "Failed" or any(nonzero_terminations(pod)) or disruption_of(pod)]
     return sorted(bad, key=lambda pod: ("deletionTimestamp" in pod["metadata"], ended_at(pod)))
 
 
@@ -120,7 +120,7 @@ def waiting(pods: Sequence[Pod], events: Sequence[Event] = ()) -> str | None:
 def hopeless(pods: Sequence[Pod], events: Sequence[Event] = ()) -> Cause | None:
     """What waiting cannot fix: an invalid image name, and a pod larger than its entire quota."""
     for pod in pods:
-        for container, reason, message in waiting_containers(pod):
+        for container, reason, message in find_waiting_containers(pod):
             if reason in _NEVER_AN_IMAGE:
                 return FailedReason.image_pull, _image(pod, container, reason, message)
     for event in events:
@@ -241,7 +241,7 @@ def _rank_kill(pod: Pod) -> Cause | None:
 
 
 def _container_kill(pod: Pod) -> Cause | None:
-    for name, end in failed_terminations(pod):
+    for name, end in nonzero_terminations(pod):
         number = signal_of(end)
         if number in _BROKEN:
             return FailedReason.rank_killed, f"{where(pod)}: container {name} was killed by {number.name}"
@@ -253,7 +253,7 @@ def _rank_failure(pod: Pod) -> Cause | None:
 
 
 def _container_exit(pod: Pod) -> Cause | None:
-    for name, end in failed_terminations(pod):
+    for name, end in nonzero_terminations(pod):
         if number := signal_of(end):
             return FailedReason.rank_killed, f"{where(pod)}: container {name} was ended by {number.name}"
         # A message that is not ours is the user's own last words.
@@ -269,7 +269,7 @@ def _container_exit(pod: Pod) -> Cause | None:
 
 def _cannot_start(pods: Sequence[Pod], events: Sequence[Event]) -> Cause | None:
     for pod in pods:
-        for name, reason, message in waiting_containers(pod):
+        for name, reason, message in find_waiting_containers(pod):
             if reason in _NO_IMAGE:
                 return FailedReason.image_pull, _image(pod, name, reason, message)
             if reason in _NOT_STARTED:

@@ -70,7 +70,7 @@ def _annotations(request: JobRequest) -> dict[str, str]:
     return {**pod.annotations, **((pod.template.get("metadata") or {}).get("annotations") or {})}
 
 
-def restored(ours: Mapping[str, Any], affinity: dict[str, Any]) -> dict[str, Any]:
+def restore_terms(ours: Mapping[str, Any], affinity: dict[str, Any]) -> dict[str, Any]:
     """A patched ``affinity`` whose lists, which a patch replaces, have our terms again; what it removed stays removed.
 
     Terms of a required nodeAffinity are alternatives, so ours join each of them.

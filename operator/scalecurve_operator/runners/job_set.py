@@ -22,7 +22,7 @@ from scalecurve_operator.runners.mpi_job import launcher_template, sshd_template
 from scalecurve_operator.runners.pod_status import labels_of, role_of
 from scalecurve_operator.runners.pod_template import CHIEF, COORDINATOR_PORT, LAUNCHER, WORKER, worker_template
 from scalecurve_operator.runners.runner_kind import JobStatus, Manifest, RunnerKind, conditions_of
-from scalecurve_operator.runners.training_operator import served_templates, server_count
+from scalecurve_operator.runners.training_operator import server_count, server_templates
 
 WORKERS, LEAD, SERVERS = "w", "lead", "ps"  # names of the sets
 
@@ -45,7 +45,7 @@ class JobSet(RunnerKind):
             sets = [_set(request, LEAD, 1, launcher_template(request, meet | {contract.POD_ROLE_ENV: LAUNCHER}))]
         elif servers := server_count(request):
             roles = [{**meet, contract.POD_ROLE_ENV: role} for role in (CHIEF, SERVERS)]
-            chief, server = served_templates(request, "worker", *roles)
+            chief, server = server_templates(request, "worker", *roles)
             sets = [_set(request, LEAD, 1, chief), _set(request, SERVERS, servers, server)]
         sets.insert(0, _set(request, WORKERS, request.pods, worker))
         spec: Manifest = {

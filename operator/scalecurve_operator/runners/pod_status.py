@@ -109,17 +109,17 @@ def terminations(pod: Pod, field: str = "containerStatuses") -> Iterator[tuple[s
             yield container["name"], termination
 
 
-def failed_terminations(pod: Pod) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def nonzero_terminations(pod: Pod) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Those with an exit code other than 0."""
     return ((name, termination) for name, termination in terminations(pod) if termination.get("exitCode"))
 
 
 def ended_at(pod: Pod) -> str:
     """RFC 3339, so it sorts as text; a pod without terminated containers comes last."""
-    return min((str(end.get("finishedAt") or "~") for _, end in failed_terminations(pod)), default="~")
+    return min((str(end.get("finishedAt") or "~") for _, end in nonzero_terminations(pod)), default="~")
 
 
-def waiting_containers(pod: Pod) -> Iterator[tuple[str, str, str]]:
+def find_waiting_containers(pod: Pod) -> Iterator[tuple[str, str, str]]:
     """Name, reason and message of every container that cannot start, init containers first."""
     for field in ("initContainerStatuses", "containerStatuses"):
         for container in status_of(pod).get(field) or ():

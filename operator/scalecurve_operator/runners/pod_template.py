@@ -11,7 +11,7 @@ from scalecurve_api.spec import object_names as objects
 from scalecurve_api.spec.quantity import times, value
 from scalecurve_api.validation.pod_template import MAIN_CONTAINER
 from scalecurve_operator.runners import strategic_merge
-from scalecurve_operator.runners.affinity import restored, slice_annotations, worker_affinity
+from scalecurve_operator.runners.affinity import restore_terms, slice_annotations, worker_affinity
 from scalecurve_operator.runners.job_request import JobRequest, JobRequestError
 
 POD_ENTRY = ("python", "-m", "scalecurve_worker.launch.pod")
@@ -38,7 +38,7 @@ def worker_template(request: JobRequest, container: str, **fields: Any) -> dict[
     pod["spec"].update(placed)
     patched = _apply_patch(request, pod)
     if placed.get("affinity") and patched["spec"].get("affinity"):
-        patched["spec"]["affinity"] = restored(placed["affinity"], patched["spec"]["affinity"])
+        patched["spec"]["affinity"] = restore_terms(placed["affinity"], patched["spec"]["affinity"])
     return patched
 
 

@@ -73,7 +73,7 @@ class TFJob(KubeflowRunner):
             env["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task, "environment": "cloud"})
         pods = {}
         if servers:
-            chief, server = served_templates(request, container, env, env)
+            chief, server = server_templates(request, container, env, env)
             pods = {"Chief": _replicas(request, 1, chief), "PS": _replicas(request, servers, server)}
         pods["Worker"] = _replicas(request, request.pods, worker_template(request, container, env=env))
         return self.job(request, pods, successPolicy="AllWorkers")
@@ -91,7 +91,7 @@ def server_count(request: JobRequest) -> int:
     return max(0, len(request.trial.workload.roles) - 1)
 
 
-def served_templates(
+def server_templates(
     request: JobRequest, container: str, chief_env: Mapping[str, str], server_env: Mapping[str, str]
 ) -> tuple[Manifest, Manifest]:
     """Pods of chief and servers: they compute nothing on devices, and get a worker's share of the host."""

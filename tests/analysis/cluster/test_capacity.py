@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scalecurve.cluster.capacity import fits, over_quota, requests, usable_nodes
+from scalecurve.cluster.capacity import find_quota_excess, fits, requests, usable_nodes
 from scalecurve_api.spec.experiment import ExperimentSpec
 
 
@@ -122,13 +122,13 @@ def quota(hard: dict[str, str], **used: str) -> dict[str, Any]:
     ],
 )
 def test_quotas(quotas: list[dict[str, Any]], never: list[str], now: list[str]) -> None:
-    assert over_quota(spec(), quotas) == (never, now)
+    assert find_quota_excess(spec(), quotas) == (never, now)
 
 
 def test_an_mpi_launcher_is_a_pod_too() -> None:
     tight = [quota({"pods": "2"})]
-    assert over_quota(spec(), tight) == ([], [])
-    assert over_quota(spec(runner="MPIJob"), tight)[0] == ["quota q allows 2 pods, and weak-8-2x4 needs 3"]
+    assert find_quota_excess(spec(), tight) == ([], [])
+    assert find_quota_excess(spec(runner="MPIJob"), tight)[0] == ["quota q allows 2 pods, and weak-8-2x4 needs 3"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.curves.compute import scaling
-from scalecurve.curves.headline import above_one
+from scalecurve.curves.headline import explain_above_one
 from scalecurve.curves.progress import status
 from scalecurve.curves.results import ScalingResult
 from scalecurve.curves.tables import scaling_table, side_by_side_table, split_table
@@ -101,7 +101,7 @@ def test_an_efficiency_above_one_without_an_interval_is_explained_too(tmp_path: 
     truth = Truth(step_s=lambda p: 0.1 if p.workers == 1 else 0.05, step_cv=0.001, repetition_cv=0.0)
     (series,) = result(tmp_path, weak(repetitions=1), truth).series
     points = [replace(p, efficiency=Estimate.not_known(2.0, 0.95, 1)) if p.workers == 2 else p for p in series.points]
-    assert any("above 1 at 2 workers (200.0 %) may be noise" in note for note in above_one(series.name, points))
+    assert any("above 1 at 2 workers (200.0 %) may be noise" in note for note in explain_above_one(series.name, points))
 
 
 @pytest.mark.parametrize(("alone", "both", "said"), [(0.5, 0.95, True), (0.95, 0.9, False), (0.9, 0.95, False)])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.planning.decisive import MOST, deciding, decisive_table
+from scalecurve.planning.decisive import MOST, decisive_table, find_deciding_repetitions
 from scalecurve.statistics.comparison import detectable
 from scalecurve.statistics.spread import Spread
 
@@ -19,7 +19,7 @@ def test_it_is_the_fewest_that_find_the_change(change: float, sd: float):
     def smallest(number: int) -> float:
         return detectable(Spread(2 * sd**2 / number, 2 * (number - 1))) or math.inf
 
-    number = deciding(change, sd)
+    number = find_deciding_repetitions(change, sd)
     if number is None:
         assert smallest(MOST) > change
         return
@@ -29,7 +29,7 @@ def test_it_is_the_fewest_that_find_the_change(change: float, sd: float):
 
 @pytest.mark.parametrize(("change", "sd"), [(0.01, 0.005), (0.02, 0.02)])
 def test_the_change_is_found_in_four_of_five_experiments(change: float, sd: float):
-    number = deciding(change, sd)
+    number = find_deciding_repetitions(change, sd)
     assert number is not None
     draw = np.random.default_rng(5)
     before, after = (draw.normal(shift, sd, (4000, number)) for shift in (0.0, math.log1p(change)))

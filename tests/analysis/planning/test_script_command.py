@@ -73,7 +73,7 @@ def test_variables_are_kept_and_what_has_no_effect_is_named() -> None:
 )
 def test_the_batch_that_the_command_states(typed: str, batch: int | None) -> None:
     command = parse_command(shlex.split(typed))
-    assert command.stated_batch == batch
+    assert command.batch_option == batch
     assert command.takes_batch == ("{" in typed)
 
 

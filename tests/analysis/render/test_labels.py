@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.render.labels import MOST_AXES, shortened, without_folders
+from scalecurve.render.labels import MOST_AXES, drop_folders, shortened
 from scalecurve.render.table import Column, Table
 
 PLAIN = "weak batch.perWorker=32 optimizer.name=sgd options.reshuffle=true"
@@ -28,7 +28,7 @@ def test_few_axes_one_series_and_unlike_series_are_named_whole() -> None:
 
 def test_an_axis_loses_its_folder_where_it_stays_clear() -> None:
     names = ["weak a.updates=x a.size=1", "weak b.size=2 optimizer.name=sgd"]
-    assert list(without_folders(names).values()) == ["weak updates=x a.size=1", "weak b.size=2 optimizer=sgd"]
+    assert list(drop_folders(names).values()) == ["weak updates=x a.size=1", "weak b.size=2 optimizer=sgd"]
 
 
 def test_a_label_without_a_mode_has_a_name_too() -> None:

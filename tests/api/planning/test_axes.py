@@ -1,6 +1,6 @@
 import pytest
 
-from scalecurve_api.planning.axes import AxisError, axis_names, known_axis, resolve, same_value
+from scalecurve_api.planning.axes import AxisError, axis_names, is_axis, resolve, same_value
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.scaling import Batch
@@ -11,9 +11,9 @@ TORCH = axis_names(["torch"])
 
 def test_known_axes() -> None:
     for name in ("precision", "options.compile", "batch.global", "env.NCCL_ALGO"):
-        assert known_axis(name, TORCH)
+        assert is_axis(name, TORCH)
     for name in ("env.", "options", "command", "data.shape", "crossDeviceOps"):
-        assert not known_axis(name, TORCH), "lists, mappings and other programs' fields are no axes"
+        assert not is_axis(name, TORCH), "lists, mappings and other programs' fields are no axes"
     assert "crossDeviceOps" in axis_names(["torch", "tensorflow", "nothing", 3])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalecurve_api.record.transport import network_of_nccl, of_nccl
+from scalecurve_api.record.transport import nccl_transport, network_of_nccl
 
 ONE_NODE = """\
 node1:901:901 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.4<0>
@@ -26,14 +26,14 @@ node1:77:101 [0] NCCL INFO Connected NVLS tree
 
 
 def test_gpus_of_one_node_are_peers_and_its_network_is_idle() -> None:
-    seen = of_nccl(ONE_NODE, 0)
+    seen = nccl_transport(ONE_NODE, 0)
     assert seen is not None
     assert (seen.channels, seen.peers) == ({"P2P": 3}, {"1": "P2P"})
     assert (seen.interfaces, seen.gdr, seen.nvls) == ([], None, False)
 
 
 def test_peers_of_another_node_are_reached_by_network_cards() -> None:
-    seen = of_nccl(TWO_NODES, 0)
+    seen = nccl_transport(TWO_NODES, 0)
     assert seen is not None
     assert seen.channels == {"NET/IB": 2, "SHM": 1}
     assert seen.peers == {"1": "SHM", "2": "NET/IB"}
@@ -43,7 +43,7 @@ def test_peers_of_another_node_are_reached_by_network_cards() -> None:
 
 def test_a_fall_back_to_sockets_is_seen() -> None:
     lines = ONE_NODE.replace("via P2P/CUMEM/read", "[send] via NET/Socket/0")
-    seen = of_nccl(lines, 0)
+    seen = nccl_transport(lines, 0)
     assert seen is not None
     assert (seen.channels, seen.gdr) == ({"NET/Socket": 3}, False)
     assert seen.interfaces == ["Socket eth0:10.0.0.4<0>"]
@@ -54,12 +54,12 @@ def test_the_network_that_was_chosen_and_what_was_not_found_are_kept() -> None:
     way = network_of_nccl(log)
     assert way is not None
     assert (way.network, way.lacking, way.interfaces) == ("Socket", ["NET/IB"], ["Socket eth0:10.0.0.4<0>"])
-    seen = of_nccl(log, 0)
+    seen = nccl_transport(log, 0)
     assert seen is not None
     assert (seen.network, seen.lacking) == ("Socket", ["NET/IB"])
     assert network_of_nccl("") is None
 
 
 def test_a_log_without_connections_says_nothing() -> None:
-    assert of_nccl("", 0) is None
-    assert of_nccl(ONE_NODE, 7) is None
+    assert nccl_transport("", 0) is None
+    assert nccl_transport(ONE_NODE, 7) is None

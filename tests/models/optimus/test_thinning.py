@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from scalecurve_models.optimus.loss import fit_loss
-from scalecurve_models.optimus.thinning import outliers, thinned, without_outliers
+from scalecurve_models.optimus.thinning import outliers, replace_outliers, thinned
 from tests.models.optimus.optimus_loss_cases import PAPER, losses, noisy
 
 
@@ -11,7 +11,7 @@ def test_a_falling_curve_has_no_outliers_and_an_ordinary_tail_few():
     assert outliers(noisy(PAPER)).sum() <= 3
     spoilt = losses(PAPER)
     spoilt[100] *= 3
-    smooth, count = without_outliers(spoilt)
+    smooth, count = replace_outliers(spoilt)
     assert count == 1
     assert smooth[100] == pytest.approx((spoilt[99] + spoilt[101]) / 2)
 

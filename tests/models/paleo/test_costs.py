@@ -8,7 +8,7 @@ from tests.models.paleo.paleo_rules_cases import K80, network
 def test_no_operation_is_shorter_than_a_cycle():
     tiny = network({"name": "d", "type": "dropout", "parents": ["in"]}, shape=(1, 1, 1))
     rates = Rates.of(K80)
-    compute, move = costs_of(tiny).forward.by_layer(1, rates)
+    compute, move = costs_of(tiny).forward.layer_times(1, rates)
     assert compute[1] == 1 / 560 / 1e3
     assert move[1] == 2 / 560 / 1e3
     assert update_ms(0, K80) == pytest.approx(3 / 560 / 1e3)

@@ -34,7 +34,7 @@ def test_layer_times_are_the_given_ones(network):
         batch = int(row["batch"])
         name = "input" if row["layer"] == "data" else row["layer"].replace("-", "_")
         at = costs.names.index(name)
-        times = [part[at] for passed in (costs.forward, costs.backward) for part in passed.by_layer(batch, rates)]
+        times = [part[at] for passed in (costs.forward, costs.backward) for part in passed.layer_times(batch, rates)]
         wanted = [float(row[key]) for key in ("fwd_comp_ms", "fwd_mem_ms", "bwd_comp_ms", "bwd_mem_ms")]
         # The file has eight decimals, which is 1e-4 of its smallest numbers.
         assert times == pytest.approx(wanted, rel=1e-6, abs=6e-9), name

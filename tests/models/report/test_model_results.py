@@ -13,7 +13,7 @@ from scalecurve.reporting.findings import PredictionTarget, analyze
 from scalecurve_api.features.accuracy.facts import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.comparison.published import comparable_curves, published_curves, published_table
-from scalecurve_models.comparison.trainings import published_trainings
+from scalecurve_models.comparison.trainings import read_published_trainings
 from scalecurve_models.fit.fit_bundle import fit
 from scalecurve_models.learning_curves.fit import fit_learning
 from scalecurve_models.report import model_results as models
@@ -187,7 +187,7 @@ def test_published_trainings_stand_with_the_time_that_the_measured_rate_would_ta
     (table,) = [table for table in content.tables if table.name == "trainings"]
     rows = table.plain()["rows"]
     published = [row for row in rows if row["top1"] is not None]
-    assert len(published) == len(published_trainings()) == 9
+    assert len(published) == len(read_published_trainings()) == 9
     assert [row["minutes"] for row in published] == sorted((row["minutes"] for row in published), reverse=True)
     (four,) = [row for row in rows if row["top1"] is None and row["accelerators"] == 4]
     (series,) = [series for series in scaling([h200]).series if series.name == "weak"]

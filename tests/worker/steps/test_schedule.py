@@ -17,10 +17,10 @@ from scalecurve_worker.steps.schedule import (
     Block,
     Schedule,
     block_steps,
+    count_sectioned_steps,
     enough_steps,
     is_stable,
     rule,
-    sectioned_steps,
     slowest,
 )
 
@@ -162,7 +162,7 @@ def test_sections_come_after_the_windows_and_are_as_many_as_there_is_time_for() 
     measure = Measure(warmup_steps=0, max_warmup_steps=0, windows=1, steps_per_window=9)
     schedule = Schedule(measure, traced=lambda: True, sectioned=lambda: 2)
     assert blocks_of(schedule, steady)[-2:] == [Block(WindowKind.train, 2, -1, sectioned=True)] * 2
-    assert [sectioned_steps(step_s) for step_s in (0, 0.001, 0.15, 60)] == [20, 20, 10, 1]
+    assert [count_sectioned_steps(step_s) for step_s in (0, 0.001, 0.15, 60)] == [20, 20, 10, 1]
 
 
 @given(windows=st.integers(1, 40), per_window=st.integers(1, 200), alternates=st.booleans(), seed=st.integers(0, 99))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_worker.steps import timing
-from scalecurve_worker.steps.timing import BareClock, HostClock, Span, UnixTime, evened
+from scalecurve_worker.steps.timing import BareClock, HostClock, Span, UnixTime, even_out
 
 UNIX_NS = 1_700_000_000_000_000_000
 
@@ -75,7 +75,7 @@ def test_real_time_runs_forward() -> None:
 @given(st.lists(st.integers(0, 10**9), max_size=20))
 def test_evened_steps_take_as_long_together(durations: list[int]) -> None:
     starts = itertools.accumulate(durations, initial=7)
-    evened_steps = evened([Span(start, duration) for start, duration in zip(starts, durations, strict=False)])
+    evened_steps = even_out([Span(start, duration) for start, duration in zip(starts, durations, strict=False)])
     assert sum(span.duration_ns for span in evened_steps) == sum(durations)
     lengths = [span.duration_ns for span in evened_steps]
     assert not lengths or max(lengths) - min(lengths) <= 1

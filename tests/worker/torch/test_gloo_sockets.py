@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from scalecurve_worker.torch.transports import connections, interfaces, of_gloo
+from scalecurve_worker.torch.transports import connections, gloo_transport, interfaces
 
 
 def test_own_connections_are_listed_but_those_to_the_store() -> None:
@@ -22,9 +22,9 @@ def test_only_what_another_rank_has_the_other_end_of_is_gloos() -> None:
         [("127.0.0.1:20", "127.0.0.1:10"), ("127.0.0.1:21", "127.0.0.1:30")],
         [("127.0.0.1:30", "127.0.0.1:21")],
     ]
-    middle = of_gloo(1, ranks)
+    middle = gloo_transport(1, ranks)
     assert middle is not None
     assert (middle.library, middle.channels) == ("gloo", {"TCP": 2})
     assert (middle.peers, middle.interfaces) == ({"0": "TCP", "2": "TCP"}, ["lo 127.0.0.1"])
-    assert of_gloo(0, [ranks[0], [], []]) is None
+    assert gloo_transport(0, [ranks[0], [], []]) is None
     assert interfaces()["127.0.0.1"] == "lo"

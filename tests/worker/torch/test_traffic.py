@@ -21,16 +21,16 @@ def test_gradients_on_four_workers() -> None:
 
 
 def test_buffers_are_broadcast_beside_them() -> None:
-    sent = traffic.with_buffers(traffic.all_reduced(1000, 4, 2), 800, 4)
+    sent = traffic.add_buffers(traffic.all_reduced(1000, 4, 2), 800, 4)
     assert (sent.payload_bytes, sent.wire_bytes, sent.plain_payload_bytes) == (2800, 3600, 4800)
     assert sent.how == "by size: all-reduce, broadcast of buffers"
     plain = traffic.all_reduced(1000, 4)
-    assert traffic.with_buffers(plain, 0, 4) == plain == traffic.with_synchronized_norms(plain, [], 4)
+    assert traffic.add_buffers(plain, 0, 4) == plain == traffic.add_synchronized_norms(plain, [], 4)
 
 
 def test_statistics_of_two_norms() -> None:
     # All-gathered: (2 x 3 + 1 + 2 x 5 + 1) x 4 = 72 bytes; all-reduced: (6 + 10) x 4 = 64 bytes.
-    sent = traffic.with_synchronized_norms(traffic.all_reduced(1000, 4), [3, 5], 4)
+    sent = traffic.add_synchronized_norms(traffic.all_reduced(1000, 4), [3, 5], 4)
     assert sent.payload_bytes == 4000 + 72 + 64
     assert sent.wire_bytes == 6000 + 3 * 72 + 1.5 * 64
 

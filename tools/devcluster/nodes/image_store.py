@@ -144,7 +144,7 @@ def _mark(archive: Path) -> str:
 def _import_archive(command: Sequence[str], archive: Path, chains: Collection[str]) -> str:
     """What the import of an archive says."""
     try:
-        leaving_out = known_layers(archive, chains)
+        leaving_out = find_known_layers(archive, chains)
     except (tarfile.TarError, KeyError) as error:
         raise ValueError(f"{archive}: not an image archive: {error}") from error
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ctr:
@@ -157,7 +157,7 @@ def _import_archive(command: Sequence[str], archive: Path, chains: Collection[st
     return said.decode()
 
 
-def known_layers(archive: Path, chains: Collection[str]) -> set[str]:
+def find_known_layers(archive: Path, chains: Collection[str]) -> set[str]:
     """Names in the archive of the layers that are unpacked; none for an archive of docker's, or of several images."""
     with tarfile.open(archive) as tar:
         if "index.json" not in tar.getnames():

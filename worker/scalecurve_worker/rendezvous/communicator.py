@@ -102,9 +102,9 @@ def find_communicator(identity: RankIdentity, out: Path | None) -> Communicator:
         CommunicatorError: several ranks by the environment, and nothing to meet through.
     """
     if "torch" in sys.modules:
-        from scalecurve_worker.rendezvous.torch_store import TorchCommunicator, initialised
+        from scalecurve_worker.rendezvous.torch_store import TorchCommunicator, is_initialized
 
-        if initialised():
+        if is_initialized():
             return TorchCommunicator()
     if identity.world == 1:
         return SingleProcess()

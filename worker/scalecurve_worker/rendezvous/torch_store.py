@@ -20,7 +20,7 @@ _PIECE = 1 << 20
 _made = itertools.count()
 
 
-def initialised() -> bool:
+def is_initialized() -> bool:
     """Return whether the program has joined a torch.distributed group."""
     return dist.is_available() and dist.is_initialized()
 
@@ -30,7 +30,7 @@ def backend_for(device: torch.device) -> str | None:
 
     A group made without naming one has several, as ``cpu:gloo,cuda:nccl``.
     """
-    if not initialised():
+    if not is_initialized():
         return None
     pairs = (part.partition(":") for part in str(dist.get_backend_config()).split(","))
     return {kind: library for kind, _, library in pairs}.get(device.type)

@@ -14,8 +14,8 @@ from scalecurve_worker.sdk.losses import Losses
 from scalecurve_worker.sdk.observation import Observer
 from scalecurve_worker.sdk.pauses import Pauses
 from scalecurve_worker.sdk.sections import Sections
-from scalecurve_worker.steps.schedule import LEAD_STEPS, Block, Schedule, enough_steps, sectioned_steps, slowest
-from scalecurve_worker.steps.timing import BareClock, Clock, evened
+from scalecurve_worker.steps.schedule import LEAD_STEPS, Block, Schedule, count_sectioned_steps, enough_steps, slowest
+from scalecurve_worker.steps.timing import BareClock, Clock, even_out
 
 DRAIN_NS = 400_000_000  # the journal is at most so far behind the steps that have ended
 
@@ -290,7 +290,7 @@ class TimedLoop:
         assert block is not None
         spans = self._pauses.take_out(self._clock.finished(), self._drained_steps)
         if self.bare:
-            spans = evened(spans[: self._lead]) + evened(spans[self._lead :])
+            spans = even_out(spans[: self._lead]) + even_out(spans[self._lead :])
         count = len(spans)
         counts = self._counts.take(count)
         loads = [self._loaded_ns, *self._loads[:count]]
@@ -324,7 +324,7 @@ class TimedLoop:
         """Agreed by all ranks: by the slowest one's step."""
         if not self._explainer.watches:
             return 0
-        return sectioned_steps(max(self._session.communicator.all_gather(self._step_s[WindowKind.train])))
+        return count_sectioned_steps(max(self._session.communicator.all_gather(self._step_s[WindowKind.train])))
 
     def _enough_observed(self, steps: int) -> bool:
         """Agreed by all ranks: whether each has seen enough, in as many steps as there is time for."""

@@ -99,7 +99,7 @@ def enough_steps(steps: int, seconds: float) -> bool:
     return steps >= ENOUGH_STEPS or seconds / steps * ENOUGH_STEPS > ENOUGH_S
 
 
-def sectioned_steps(step_s: float) -> int:
+def count_sectioned_steps(step_s: float) -> int:
     """Return how many steps to time section by section, where one takes so long: at least one."""
     return max(1, min(SECTIONED_STEPS, int(SECTIONED_S / step_s) if step_s > 0 else SECTIONED_STEPS))
 

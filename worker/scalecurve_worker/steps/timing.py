@@ -67,13 +67,13 @@ class BareClock:
 
     def finished(self) -> list[Span]:
         parts = zip(self._clock.finished(), (self._lead, self._steps), strict=False)
-        return [part for span, steps in parts for part in evened([Span(span.start_ns, 0)] * (steps - 1) + [span])]
+        return [part for span, steps in parts for part in even_out([Span(span.start_ns, 0)] * (steps - 1) + [span])]
 
     def close(self) -> int:
         return self._clock.close()
 
 
-def evened(spans: Sequence[Span]) -> list[Span]:
+def even_out(spans: Sequence[Span]) -> list[Span]:
     """Return as many steps, of even parts of the time of all, one after another."""
     if not spans:
         return []

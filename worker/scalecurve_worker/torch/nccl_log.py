@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scalecurve_api.record.transport import Transport, of_nccl
+from scalecurve_api.record.transport import Transport, nccl_transport
 
 _SETTINGS = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,P2P,SHM,NVLS"}
 _FILE = "NCCL_DEBUG_FILE"
@@ -41,4 +41,4 @@ def transport(rank: int) -> Transport | None:
         log_file().unlink()
     except OSError:
         return None
-    return of_nccl(text, rank)
+    return nccl_transport(text, rank)

@@ -257,10 +257,10 @@ def _replicate(model: nn.Module, device: torch.device, workload: TorchWorkload) 
 def _and_norms(sent: Traffic, wrapped: DistributedDataParallel, workers: int) -> Traffic:
     """Gradients, and what the batch norms send: rank 0's running statistics, or those of the whole global batch."""
     norms = [layer for layer in wrapped.modules() if isinstance(layer, nn.SyncBatchNorm) and layer.training]
-    sent = traffic.with_synchronized_norms(sent, [layer.num_features for layer in norms], workers)
+    sent = traffic.add_synchronized_norms(sent, [layer.num_features for layer in norms], workers)
     if not getattr(wrapped, _SYNC_BUFFERS):
         return sent
-    return traffic.with_buffers(sent, sum(each.nbytes for each in wrapped.buffers()), workers)
+    return traffic.add_buffers(sent, sum(each.nbytes for each in wrapped.buffers()), workers)
 
 
 STRATEGIES: Registry[RankStrategy] = Registry(

@@ -50,12 +50,12 @@ def fsdp(gathered: list[tuple[int, int]], elements: int, mesh: Sequence[int], pa
     return _more(sent, shard, 2 * (copies[0] - 1) / copies[0] * shard, "all-reduce between replicas", plain=False)
 
 
-def with_buffers(sent: Traffic, size: int, workers: int) -> Traffic:
+def add_buffers(sent: Traffic, size: int, workers: int) -> Traffic:
     """Add rank 0's buffers, ``size`` bytes, broadcast before every forward pass (pipelined, as in :func:`zero1`)."""
     return _more(sent, size, (workers - 1) / workers * size, "broadcast of buffers")
 
 
-def with_synchronized_norms(sent: Traffic, channels: Sequence[int], workers: int) -> Traffic:
+def add_synchronized_norms(sent: Traffic, channels: Sequence[int], workers: int) -> Traffic:
     """Add what synchronized batch norms exchange, each of so many channels.
 
     As torch has it: mean, inverse deviation and count all-gathered in the forward pass, two sums all-reduced in the

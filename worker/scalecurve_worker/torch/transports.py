@@ -18,7 +18,7 @@ from torch.distributed import distributed_c10d
 from scalecurve_api.record.transport import Transport
 from scalecurve_worker.monitor.nvml import nvlink_between
 from scalecurve_worker.rendezvous.communicator import Communicator
-from scalecurve_worker.rendezvous.torch_store import initialised
+from scalecurve_worker.rendezvous.torch_store import is_initialized
 from scalecurve_worker.torch import nccl_log
 
 _ESTABLISHED = "01"
@@ -44,7 +44,7 @@ def connections(store_port: int | None) -> list[Ends]:
     return [pair for pair in ends if not any(end.endswith(store) for end in pair)]
 
 
-def of_gloo(rank: int, by_rank: Sequence[Iterable[Ends]]) -> Transport | None:
+def gloo_transport(rank: int, by_rank: Sequence[Iterable[Ends]]) -> Transport | None:
     """Describe a rank's connections that another rank has the other end of; None where there is none."""
     owners = {local: owner for owner, pairs in enumerate(by_rank) for local, _ in pairs}
     between = [(local, owners[remote]) for local, remote in by_rank[rank] if owners.get(remote, rank) != rank]
@@ -144,10 +144,10 @@ def transport_of(communicator: Communicator, device: str, backend: str | None) -
 
     ``device`` is the GPU's UUID.
     """
-    if communicator.world == 1 or not initialised():
+    if communicator.world == 1 or not is_initialized():
         return None
     if backend == "gloo":
-        return of_gloo(communicator.rank, communicator.all_gather(connections(_store_port())))
+        return gloo_transport(communicator.rank, communicator.all_gather(connections(_store_port())))
     if backend != "nccl":
         return None
     seen = nccl_log.transport(communicator.rank)

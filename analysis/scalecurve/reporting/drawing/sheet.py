@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scalecurve.render.labels import shortened, without_folders
+from scalecurve.render.labels import drop_folders, shortened
 from scalecurve.reporting.drawing.axis import factor_powers_of_ten, mark_logarithms
 from scalecurve.reporting.drawing.views import form
 from scalecurve.reporting.theme import GRID
@@ -88,7 +88,7 @@ class Sheet:
         if labels:
             self._legend_characters = int((LEFT + content + RIGHT - _LEGEND_MARK) / _LEGEND_CHARACTER)
             if max(map(len, labels)) > self._legend_characters:
-                self._terse = without_folders(labels)
+                self._terse = drop_folders(labels)
             folded = [self._fold_label(label) for label in labels]
             self._legend_columns, legend_rows = legend_shape(folded, LEFT + content + RIGHT)
         rows = -(-count // columns)
@@ -112,7 +112,7 @@ class Sheet:
         does not fit them.
         """
         short, _ = shortened(names)
-        terse = without_folders(short.values())
+        terse = drop_folders(short.values())
         room = self._width / PANEL_WIDTH if form().phone else 1.0
 
         def titles(text: Mapping[str, str]) -> list[str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scalecurve.bundle.open import open_bundle
 from scalecurve.cli import cli
 from scalecurve.features.accuracy.results import training
-from scalecurve.features.accuracy.results.by_workers import TOLERANCE, WIDTH, settled, smoothed
+from scalecurve.features.accuracy.results.by_workers import TOLERANCE, WIDTH, moving_average, settled
 from scalecurve.features.accuracy.results.critical_batch import critical_batches, noise_scale_of_run
 from scalecurve.features.accuracy.results.extrapolation import extrapolate
 from scalecurve_api.features.accuracy.facts import Evaluation
@@ -33,7 +33,7 @@ def test_a_settled_run_stays_and_did_not_before(values: list[float], width: int,
     found = settled(values, width, tolerance)
     if found is None:
         return
-    smooth = smoothed(values, width)
+    smooth = moving_average(values, width)
     least = max(smooth) - tolerance
     place = found.index - width + 1
     assert found.maximum == max(smooth)

@@ -22,7 +22,7 @@ def test_a_message_arrives_as_it_was_sent() -> None:
     sent, found = torch.arange(5.0), torch.zeros(5)
     with connected() as (left, right):
         protocol.greet(left, b"x" * protocol.TOKEN_BYTES, 3)
-        assert protocol.greeted(right) == (b"x" * protocol.TOKEN_BYTES, 3)
+        assert protocol.receive_greeting(right) == (b"x" * protocol.TOKEN_BYTES, 3)
         taken = protocol.send(left, Header(MessageKind.push, version=7, rate=0.25, used=False), protocol.bytes_of(sent))
         header = protocol.receive(right)
         assert header == Header(MessageKind.push, version=7, size=20, rate=0.25, used=False)

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 from scalecurve_worker.torch.explain import unsynced  # noqa: E402
-from scalecurve_worker.torch.explain.kept_state import KeptState, NotKeptError, walked  # noqa: E402
+from scalecurve_worker.torch.explain.kept_state import KeptState, NotKeptError, walk_state  # noqa: E402
 from scalecurve_worker.torch.explain.unsynced import available_memory, state_of  # noqa: E402
 
 
@@ -50,7 +50,7 @@ def test_every_tensor_that_a_step_changes_is_found_once() -> None:
     optimizer = trained(model)
     # 4 parameters and 3 buffers; two moments and a count for each parameter.
     for roots in ([model, optimizer], [model, optimizer, optimizer]):
-        assert sum(isinstance(each, torch.Tensor) for each in walked(roots)) == 4 + 3 + 4 * 3
+        assert sum(isinstance(each, torch.Tensor) for each in walk_state(roots)) == 4 + 3 + 4 * 3
 
 
 def test_a_model_without_data_is_no_state() -> None:

@@ -101,7 +101,7 @@ def _keep(session: Session, row: Evaluation) -> None:
             os.fsync(file.fileno())
 
 
-def with_test(bench: Bench, items: int, result: EpochResult) -> None:
+def note_test_result(bench: Bench, items: int, result: EpochResult) -> None:
     """Note how the trained model did on the test set, from all ranks' shares. Collective.
 
     Once, after the last epoch: nothing is chosen by it.

@@ -11,7 +11,7 @@ from scalecurve_api.features.quantization.facts import QUANTIZATION
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.record.facts.dataset import DATASET
-from scalecurve_worker.features.accuracy.evaluation import EpochResult, train_epochs, with_test
+from scalecurve_worker.features.accuracy.evaluation import EpochResult, note_test_result, train_epochs
 from scalecurve_worker.features.noise_scale.meter import NoiseMeter
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.programs import Measuring, extra
@@ -53,7 +53,7 @@ def train_to_accuracy(job: TorchJob, bench: Bench, data: Loader, goal: Accuracy)
     learner.validation.close()
     if job.has_test:
         learner.validation = job.data("test")
-        with_test(bench, learner.validation.spec.items, learner.evaluate(0.0, 0.0))
+        note_test_result(bench, learner.validation.spec.items, learner.evaluate(0.0, 0.0))
         learner.validation.close()
     facts.frozen_checksums += frozen_checksum(learner.bare)
     if world.rank == 0:

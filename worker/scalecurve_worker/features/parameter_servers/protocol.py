@@ -44,7 +44,7 @@ def greet(connection: socket.socket, token: bytes, rank: int) -> None:
     connection.sendall(_HELLO.pack(token, rank))
 
 
-def greeted(connection: socket.socket) -> tuple[bytes, int]:
+def receive_greeting(connection: socket.socket) -> tuple[bytes, int]:
     """Read the token and rank of the other side."""
     data = bytearray(_HELLO.size)
     _fill(connection, memoryview(data))

@@ -151,7 +151,7 @@ def _accept(listener: socket.socket, spec: ServerSpec) -> tuple[socket.socket, i
     while True:
         connection, _ = listener.accept()
         try:
-            token, rank = protocol.greeted(connection)
+            token, rank = protocol.receive_greeting(connection)
         except ConnectionError:
             continue
         if token.hex() == spec.token:

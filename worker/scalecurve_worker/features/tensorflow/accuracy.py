@@ -10,7 +10,7 @@ from typing import Any
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.record.facts.dataset import DATASET
-from scalecurve_worker.features.accuracy.evaluation import EpochResult, train_epochs, with_test
+from scalecurve_worker.features.accuracy.evaluation import EpochResult, note_test_result, train_epochs
 from scalecurve_worker.features.tensorflow.data import arrays, image_folder
 from scalecurve_worker.features.tensorflow.data.sampler import Epochs, in_order
 from scalecurve_worker.features.tensorflow.framework import keras, tf
@@ -40,7 +40,7 @@ def train_to_accuracy(job: TensorFlowJob, bench: Bench, data: Epochs, goal: Accu
     train_epochs(learner, bench, goal, workload.optimizer, workers, workload.options.reshuffle)
     if workload.data.source is DataSource.image_folder and has_test(job.config.folder, workload.data.validation):
         held = Validation(job, "test") if first else None
-        with_test(bench, held.items if held else 0, learner.result_of(held))
+        note_test_result(bench, held.items if held else 0, learner.result_of(held))
     facts.frozen_checksums += frozen_checksum(job.replication.strategy, learner.trainer.model)
     if first and goal.checkpoints is not None:
         path = write_checkpoint(job.replication.strategy, learner.trainer.model, goal.checkpoints, job.trial.name)

@@ -125,7 +125,7 @@ def build_optimizer(optimizer: Any, rule: Optimizer, variables: list[Any]) -> No
     optimizer.build(variables)
 
 
-def decayed(rule: Optimizer, gradients: list[Any], values: list[Any], share: float) -> list[Any]:
+def add_weight_decay(rule: Optimizer, gradients: list[Any], values: list[Any], share: float) -> list[Any]:
     """Add to gradients the weight decay that is part of them, of which each replica adds its ``share``."""
     if not rule.weight_decay or rule.name not in COUPLED:
         return gradients

@@ -138,7 +138,7 @@ class Chief:
             values = [variable.value for variable in variables]
             with tf.GradientTape() as tape:
                 loss = self._trainer.loss(model(inputs, training=True), targets)
-            gradients = self._trainer.decayed(tape.gradient(loss, values), values)
+            gradients = self._trainer.add_weight_decay(tape.gradient(loss, values), values)
             optimizer.apply(gradients, variables)
             return loss
 

@@ -9,7 +9,7 @@ import numpy as np
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_worker.features.tensorflow.framework import tf
-from scalecurve_worker.features.tensorflow.optimizers import build_optimizer, decayed, make_optimizer
+from scalecurve_worker.features.tensorflow.optimizers import add_weight_decay, build_optimizer, make_optimizer
 
 
 class ProcessGroup(Protocol):
@@ -85,9 +85,9 @@ class ReplicaTrainer:
         """Return the mean loss of a batch."""
         return cross_entropy(logits, targets, self._smoothing)
 
-    def decayed(self, gradients: list[Any], values: list[Any]) -> list[Any]:
+    def add_weight_decay(self, gradients: list[Any], values: list[Any]) -> list[Any]:
         """Return a replica's gradients with its share of the weight decay that is part of them."""
-        return decayed(self._rule, gradients, values, 1 / self._replicas)
+        return add_weight_decay(self._rule, gradients, values, 1 / self._replicas)
 
     def _run(self, inputs: Any, targets: Any, communicate: bool) -> Any:
         """The mean loss, and with ``watch`` the number of right answers, over this process's replicas."""
@@ -105,7 +105,7 @@ class ReplicaTrainer:
             share = loss / self._replicas
         if self._across and communicate:
             tape = self._across.tape(tape)
-        gradients = self.decayed(tape.gradient(share, values), values)
+        gradients = self.add_weight_decay(tape.gradient(share, values), values)
         self.optimizer.communicate = communicate
         self.optimizer.apply(gradients, variables)
         return (loss,) if self.watch is None else (loss, right_answers(logits, targets))

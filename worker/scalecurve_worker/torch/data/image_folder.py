@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from scalecurve_api.programs.data import Augmentation
 from scalecurve_worker.torch.data.loader import Batch, BatchFormat, DataShard, DataSpec, Loader, Normalizer, epoch_order
-from scalecurve_worker.torch.data.reading import reading_processes
+from scalecurve_worker.torch.data.reading import loader_options
 from scalecurve_worker.training.data.augmentation import Augment
 from scalecurve_worker.training.data.decoding import DEVIATION, MEAN, TrainingDecoder
 from scalecurve_worker.training.data.images import DataError
@@ -87,7 +87,7 @@ class ImageFolder(Loader):
             batch_sampler=self._order,
             collate_fn=_stack,
             pin_memory=form.device.type == "cuda",
-            **reading_processes(min(MOST_LOADERS, len(os.sched_getaffinity(0))) if loaders is None else loaders),
+            **loader_options(min(MOST_LOADERS, len(os.sched_getaffinity(0))) if loaders is None else loaders),
         )
 
     def _batches(self, epoch: int) -> Iterator[Batch]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from scalecurve_worker.torch.data.loader import Batch, BatchFormat, DataShard, DataSpec, Loader, epoch_order
-from scalecurve_worker.torch.data.reading import reading_processes
+from scalecurve_worker.torch.data.reading import loader_options
 from scalecurve_worker.training.data.augmentation import Augment
 from scalecurve_worker.training.data.images import DataError
 from scalecurve_worker.training.data.token_files import Tokens
@@ -91,7 +91,7 @@ class PackedTokens(Loader):
             batch_size=None,
             sampler=self._order,
             pin_memory=form.device.type == "cuda",
-            **reading_processes(loaders or 0),
+            **loader_options(loaders or 0),
         )
 
     def _batches(self, epoch: int) -> Iterator[Batch]:

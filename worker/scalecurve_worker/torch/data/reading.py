@@ -13,7 +13,7 @@ from torch import multiprocessing as torch_multiprocessing
 BATCHES_AHEAD = 2  # of each process
 
 
-def reading_processes(count: int) -> dict[str, Any]:
+def loader_options(count: int) -> dict[str, Any]:
     """Return the options of torch's loader; none of them where the worker itself reads."""
     if count == 0:
         return {}

@@ -52,13 +52,13 @@ class KeptState:
     @property
     def size(self) -> int:
         """Bytes of a copy."""
-        return sum(each.nbytes for each in walked(self._roots) if isinstance(each, Tensor))
+        return sum(each.nbytes for each in walk_state(self._roots) if isinstance(each, Tensor))
 
     def keep(self) -> None:
         """Copy everything as it is now."""
         kept: dict[int, tuple[Tensor, Tensor]] = {}
         self._contents = []
-        for each in walked(self._roots):
+        for each in walk_state(self._roots):
             if isinstance(each, Tensor):
                 there = self._copies.get(id(each))
                 kept[id(each)] = there if there and there[1].shape == each.shape else (each, _room(each))
@@ -74,7 +74,7 @@ class KeptState:
         _copy((kept, tensor) for tensor, kept in self._copies.values())
 
 
-def walked(roots: Iterable[Any]) -> Iterator[Any]:
+def walk_state(roots: Iterable[Any]) -> Iterator[Any]:
     """Yield every tensor, container and object with state that is reached from ``roots``, once.
 
     Of a module, its parameters and buffers alone.
@@ -99,7 +99,7 @@ def walked(roots: Iterable[Any]) -> Iterator[Any]:
         ahead += [(inner, within) for inner in _inside(each, within)]
 
 
-def beside_optimizers() -> list[Any]:
+def find_other_state() -> list[Any]:
     """Find what else alive a step may change: schedulers, gradient scalers, and models beside the trained one."""
     kinds = (LRScheduler, torch.amp.GradScaler, nn.Module)
     return [each for each in gc.get_objects() if issubclass(type(each), kinds)]

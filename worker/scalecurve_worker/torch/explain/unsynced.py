@@ -14,10 +14,10 @@ from scalecurve_worker.torch.explain.kept_state import (
     Copies,
     KeptState,
     NotKeptError,
-    beside_optimizers,
+    find_other_state,
     holders,
     random_generators,
-    walked,
+    walk_state,
 )
 
 METHOD = "ddp-no-sync"
@@ -64,8 +64,8 @@ def state_of(model: nn.Module, optimizers: Sequence[Optimizer], copies: Copies |
         raise NotKeptError("the optimizer also updates parameters outside of the model that attach() got")
     if any("ZeroRedundancy" in type(each).__name__ for each in optimizers):
         raise NotKeptError("no_sync does not stop the broadcasts of ZeroRedundancyOptimizer")
-    roots = [model, *optimizers, *beside_optimizers()]
-    known = [each for each in walked(roots) if isinstance(each, Tensor)]
+    roots = [model, *optimizers, *find_other_state()]
+    known = [each for each in walk_state(roots) if isinstance(each, Tensor)]
     own_copies = copies.now(known) if copies else []
     state = KeptState([*roots, *own_copies, *(holders(own_copies) if own_copies else ()), *random_generators()])
     room = available_memory() * _MOST_OF_MEMORY / max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))

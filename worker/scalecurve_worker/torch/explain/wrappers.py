@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 _DEEPSPEED = "deepspeed."
 
 
-def uncompiled(model: Any) -> Any:
+def unwrap_compiled(model: Any) -> Any:
     """Return the module that ``torch.compile(model)`` wraps, or the model itself."""
     return getattr(model, "_orig_mod", model)
 
@@ -22,12 +22,12 @@ def enclosing(model: nn.Module) -> nn.Module:
 
     Every object of the process is looked at: tens of milliseconds.
     """
-    inner = uncompiled(model)
+    inner = unwrap_compiled(model)
     for thing in gc.get_objects():
         kind = type(thing)
         if issubclass(kind, nn.Module) and thing is not model and _wraps(kind):
             module = thing.__dict__.get("_modules", {}).get("module")
-            if module is not None and uncompiled(module) is inner:
+            if module is not None and unwrap_compiled(module) is inner:
                 wrapper: nn.Module = thing
                 return wrapper
     return model
@@ -39,7 +39,7 @@ def _wraps(kind: type) -> bool:
 
 def wrapper_of(model: Any) -> str | None:
     """Name the wrapper's class, with the stage of DeepSpeed's ZeRO; None for a bare model."""
-    model = uncompiled(model)
+    model = unwrap_compiled(model)
     kind = type(model)
     if isinstance(model, nn.Module) and any(isinstance(module, FSDPModule) for module in model.modules()):
         return FSDPModule.__name__

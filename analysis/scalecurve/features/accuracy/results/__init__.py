@@ -8,7 +8,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.features.accuracy.results.along_axes import along_axes, axis_table
 from scalecurve.features.accuracy.results.by_approach import approach_table
 from scalecurve.features.accuracy.results.by_workers import worker_tables
-from scalecurve.features.accuracy.results.outcome import PointTraining, labelled
+from scalecurve.features.accuracy.results.outcome import PointTraining, label_points
 from scalecurve.features.accuracy.results.quantization import quantization_tables
 from scalecurve.features.accuracy.results.tables import (
     accuracy_table,
@@ -68,7 +68,7 @@ def training(bundles: Sequence[Bundle], level: float = 0.95) -> Training:
 
 def compute_training(measured: Iterable[MeasuredSeries], level: float = 0.95) -> Training:
     """Compute the same as `training`, from measured series."""
-    return Training(labelled(measured, level))
+    return Training(label_points(measured, level))
 
 
 def _drop_empty_tables(*tables: Table) -> tuple[Table, ...]:

@@ -76,14 +76,14 @@ def settled(accuracies: Sequence[float], width: int = WIDTH, tolerance: float = 
         )
     if len(accuracies) <= 2 * width:
         return None
-    smooth = smoothed(accuracies, width)
+    smooth = moving_average(accuracies, width)
     maximum = max(smooth)
     after_last_miss = max((index + 1 for index, value in enumerate(smooth) if value < maximum - tolerance), default=0)
     index = after_last_miss + width - 1
     return Settled(index, maximum) if index < len(accuracies) - width else None
 
 
-def smoothed(values: Sequence[float], width: int) -> list[float]:
+def moving_average(values: Sequence[float], width: int) -> list[float]:
     """Return the means of ``width`` values in a row, by the last of them: ``width - 1`` fewer than values."""
     return [math.fsum(values[end - width : end]) / width for end in range(width, len(values) + 1)]
 

@@ -127,7 +127,7 @@ def training_run(record: TrialRecord) -> Run:
     return [e.model_copy(update={"wall_s": e.step * step_s}) for e in EVALUATIONS.of(record)]
 
 
-def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTraining, ...]:
+def label_points(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTraining, ...]:
     """Return the points with evaluations, each labeled by the axes in which they differ."""
     measured_points = [
         (series, point)

@@ -27,7 +27,7 @@ from scalecurve_worker.features.tensorflow.framework import keras, tf
 from scalecurve_worker.features.tensorflow.job import open_split
 from scalecurve_worker.features.tensorflow.models import step_flops
 from scalecurve_worker.features.tensorflow.models.layers import parts
-from scalecurve_worker.features.tensorflow.optimizers import build_optimizer, decayed, make_optimizer
+from scalecurve_worker.features.tensorflow.optimizers import add_weight_decay, build_optimizer, make_optimizer
 from scalecurve_worker.features.tensorflow.scalars import add, read
 from scalecurve_worker.features.tensorflow.training import ReplicaTrainer, cross_entropy
 from scalecurve_worker.features.tensorflow.transfer import begin, frozen_checksum, load_checkpoint, write_checkpoint
@@ -146,7 +146,7 @@ def rules_are_torchs() -> None:
         for rate, gradients in zip(case["rates"], case["gradients"], strict=True):
             optimizer.learning_rate.assign(rate)
             own = [tf.constant(each, tf.float32) for each in gradients]
-            optimizer.apply(decayed(rule, own, [each.value for each in variables], 1.0), variables)
+            optimizer.apply(add_weight_decay(rule, own, [each.value for each in variables], 1.0), variables)
         for after, variable in zip(case["after"], variables, strict=True):
             np.testing.assert_allclose(variable.numpy(), after, rtol=2e-4, atol=2e-5, err_msg=str(case["rule"]))
 

@@ -13,7 +13,7 @@ from scalecurve_worker.training.data.images import ImageArrays, check_arrays
 
 
 class ArrayEpochs(Epochs):
-    """Training batches of this process's replicas: gathered, augmented, normalised and resized on their devices."""
+    """Training batches of this process's replicas: gathered, augmented, normalized and resized on their devices."""
 
     def __init__(
         self, shard: ReplicaShard, source: str, arrays: ImageArrays, augment: Augment, shape: tuple[int, ...]

@@ -94,7 +94,7 @@ def warp(images: Any, matrices: Any) -> Any:
 def cut_out(x: Any, tops: Any, lefts: Any, side: int) -> Any:
     """Set a square of ``side`` pixels in each of (batch, h, w, c) to 0; what lies beyond the edge is lost.
 
-    Zero is the mean of normalised images.
+    Zero is the mean of normalized images.
     """
     rows, columns = tf.range(x.shape[1], dtype=tf.int64), tf.range(x.shape[2], dtype=tf.int64)
     high = (rows >= tops) & (rows < tops + side)

@@ -23,7 +23,7 @@ Pixels = NDArray[np.uint8]
 
 
 class ImageFolderEpochs(Epochs):
-    """Batches of this process's replicas: decoded, then warped, normalised and cut on their devices."""
+    """Batches of this process's replicas: decoded, then warped, normalized and cut on their devices."""
 
     def __init__(self, shard: ReplicaShard, decoder: TrainingDecoder, augment: Augment) -> None:
         super().__init__(shard, "image-folder", len(decoder.images))
@@ -40,7 +40,7 @@ class ImageFolderEpochs(Epochs):
             if (epoch, ahead, replica) not in self._pending:
                 self._pending[epoch, ahead, replica] = self._decoder.begin(items[ahead].tolist(), epoch)
         pixels = self._decoder.pixels(self._pending.pop((epoch, step, replica)))
-        x = normalised(self._augmenter.warp(pixels, items[step]))
+        x = normalize(self._augmenter.warp(pixels, items[step]))
         labels = self._labels[self._augmenter.copies(items[step])]
         return self._augmenter.cut(x, replica, epoch, step), tf.constant(labels)
 
@@ -67,12 +67,12 @@ def middles(images: ImageList, shape: tuple[int, ...]) -> Callable[[Items], Batc
     decoder = ThreadedDecoder(TrainingDecoder(images, shape, Augmentation.none, seed=0))
 
     def batch_of(items: Items) -> Batch:
-        return normalised(decoder.pixels(decoder.begin(items.tolist(), 0))), tf.constant(images.labels[items])
+        return normalize(decoder.pixels(decoder.begin(items.tolist(), 0))), tf.constant(images.labels[items])
 
     return batch_of
 
 
-def normalised(pixels: Any) -> Any:
+def normalize(pixels: Any) -> Any:
     """Normalize bytes, or what they were warped to, by the mean and deviation of ImageNet, on the device."""
     channels = pixels.shape[-1]
     mean, deviation = (255 * np.array(each[channels], np.float32) for each in (MEAN, DEVIATION))

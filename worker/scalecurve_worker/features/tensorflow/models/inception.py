@@ -3,7 +3,7 @@
 from typing import Any
 
 from scalecurve_worker.features.tensorflow.framework import keras
-from scalecurve_worker.features.tensorflow.models.layers import conv_norm, head, max_pool, truncated_gaussian
+from scalecurve_worker.features.tensorflow.models.layers import conv_norm, gaussian_initializer, head, max_pool
 from scalecurve_worker.training.inception import DEVIATION, DROPOUT, EPSILON, TO_8, TO_17, ConvPart, Part
 
 
@@ -11,13 +11,13 @@ def inception_v3(inputs: Any, classes: int) -> Any:
     """Build Inception-v3 -> logits (batch, classes)."""
     x = _apply_part(inputs, "to_17", TO_17)
     x = _apply_part(x, "to_8", TO_8)
-    return head(x, classes, truncated_gaussian(DEVIATION), DROPOUT)
+    return head(x, classes, gaussian_initializer(DEVIATION), DROPOUT)
 
 
 def _apply_part(x: Any, name: str, part: Part) -> Any:
     """The part over ``x``, its layers named as torch's modules."""
     if isinstance(part, ConvPart):
-        options = {"eps": EPSILON, "kernel_initializer": truncated_gaussian(DEVIATION)}
+        options = {"eps": EPSILON, "kernel_initializer": gaussian_initializer(DEVIATION)}
         return conv_norm(x, name, part.width, part.kernel, stride=part.stride, padding=part.padding, **options)
     if part == "max":
         return max_pool(x, name, 3, 2)

@@ -99,7 +99,7 @@ def parts(size: int, count: int) -> NDArray[np.float32]:
     return weights
 
 
-def truncated_gaussian(deviation: float) -> Any:
+def gaussian_initializer(deviation: float) -> Any:
     """Return the initializer N(0, deviation²), cut at two deviations."""
     return keras.initializers.TruncatedNormal(stddev=deviation)
 

@@ -93,8 +93,8 @@ def test_two_ranks_and_faults_that_must_be_seen(tmp_path: Path) -> None:
 
     ours = assert_one_model(tmp_path / "plain", plain)
     assert [window.kind for window in ours[0].windows] == [WindowKind.train, WindowKind.no_communication] * 2
-    # The same training as with TensorFlow's own sum of two replicas. Not to the last bit: one process with two threads
-    # may add in another order than two with one each, which depends on the CPU. With a wrong sum, the loss is 4 times.
+    # The same training as with TensorFlow's own sum of two replicas, but not to the last bit: kernels with two threads
+    # may add in another order than with one, depending on the CPU. A wrong sum on one rank makes the loss 4 times that.
     mirrored = tf_trial(2, "mirrored")
     run_ranks(tmp_path / "mirrored", mirrored)
     theirs, _ = judged(tmp_path / "mirrored", mirrored)

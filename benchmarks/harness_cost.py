@@ -114,7 +114,11 @@ def plain_loop(model: Any, work: Work, steps: int, folder: Path) -> float:
 
 def bench_loop(model: Any, work: Work, steps: int, folder: Path) -> float:
     """Seconds of one window of the same loop under the harness, journal and metrics included."""
-    with environment(steps, folder), contextlib.redirect_stdout(io.StringIO()):
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as trial,
+        environment(steps, Path(trial)),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
         bench = scalecurve.attach(model)
         seconds = seconds_of(bench.steps(range(steps), samples=1), model, work, steps)
         bench.finish()
@@ -136,6 +140,8 @@ def seconds_of(batches: Iterable[int], model: Any, work: Work, steps: int) -> fl
             ended = now()
         work()
     wait_for_device(model)
+    if not ended:
+        raise RuntimeError(f"the loop ended before step {steps - 1}: nothing was measured")
     return (ended - began) * steps / (steps - 1)
 
 

@@ -177,7 +177,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("alone")
         if alone or item.nodeid.startswith(PROCESSES) or suite not in (None, "repository"):
             item.add_marker("processes")
-        # A busy machine can fail a test on real processes, so it gets a second look; `-rR` names a test that needed it.
+        # A busy machine can fail a test on real processes, so it gets a second look, and the first error is shown.
         if item.get_closest_marker("processes"):
             item.add_marker(pytest.mark.flaky(reruns=1))
 

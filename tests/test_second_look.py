@@ -61,9 +61,10 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_test_on_real_processes_runs_again_and_is_named(printed: list[str]) -> None:
+def test_a_test_on_real_processes_runs_again_and_is_shown_with_its_error(printed: list[str]) -> None:
     """With what its module shares made anew, for the tests behind it, too."""
     assert "RERUN test_it.py::test_unsteady" in printed
+    assert "E       assert 1 == 2" in printed
     assert not [line for line in printed if line.startswith("FAILED") and ("unsteady" in line or "next" in line)]
 
 

@@ -17,7 +17,7 @@ _MOST_TEXT = 250
 _NAME_CHARACTERS = " _-./"
 
 
-class NoMlflow(Exception):
+class MlflowError(Exception):
     """MLflow is not installed, or refuses what is logged."""
 
 
@@ -25,13 +25,13 @@ def export(history: History, tracking_uri: str) -> tuple[int, int]:
     """Log every session as a run of the experiment's name; (runs logged, runs that were there already).
 
     Metrics are the metric of each point, as ``throughput/weak/4``; parameters what was recorded of all of its runs.
-    Raises NoMlflow where it is not installed, cannot be reached, or refuses a name.
+    Raises MlflowError where it is not installed, cannot be reached, or refuses a name.
     """
     mlflow = _library()
     try:
         return _export(mlflow, history, tracking_uri)
     except mlflow.exceptions.MlflowException as error:
-        raise NoMlflow(f"{tracking_uri}: {' '.join(str(error).split())}") from error
+        raise MlflowError(f"{tracking_uri}: {' '.join(str(error).split())}") from error
 
 
 def _export(mlflow: ModuleType, history: History, tracking_uri: str) -> tuple[int, int]:
@@ -93,6 +93,6 @@ def _library() -> ModuleType:
         import mlflow.entities
         import mlflow.exceptions
     except ImportError as error:
-        raise NoMlflow("MLflow is not installed: pip install mlflow (or mlflow-skinny)") from error
+        raise MlflowError("MLflow is not installed: pip install mlflow (or mlflow-skinny)") from error
     library: ModuleType = mlflow
     return library

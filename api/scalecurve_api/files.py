@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 _NOT_OURS = ", which scalecurve never makes here"
 
 
-class PathRefused(OSError):
+class UnsafePathError(OSError):
     """A name that is no plain component of a path, or something else in the place of a file or folder."""
 
 
@@ -35,7 +35,7 @@ class Within:
 
     def __truediv__(self, name: str) -> "Within":
         if name in ("", ".", "..") or "/" in name or "\0" in name:
-            raise PathRefused(errno.EINVAL, "not the name of one file or folder", f"{self}/{name!r}")
+            raise UnsafePathError(errno.EINVAL, "not the name of one file or folder", f"{self}/{name!r}")
         return Within(self.root, (*self.names, name))
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Within:
         """A handle of this folder.
 
         Raises:
-            PathRefused: when it, or a folder on the way to it, is a link or no folder.
+            UnsafePathError: when it, or a folder on the way to it, is a link or no folder.
         """
         handle = os.open(self.root, _FOLDER)
         try:
@@ -104,7 +104,7 @@ class Within:
 
         Raises:
             FileNotFoundError: when it is missing.
-            PathRefused: when it is a link, a device, a pipe or a folder, or larger.
+            UnsafePathError: when it is a link, a device, a pipe or a folder, or larger.
         """
         descriptor = self.descriptor(os.O_RDONLY | os.O_NONBLOCK)
         there = os.fstat(descriptor)
@@ -112,7 +112,7 @@ class Within:
         if not regular or there.st_size > limit:
             os.close(descriptor)
             why = f"has {there.st_size} bytes; the limit is {limit}" if regular else "is not a regular file"
-            raise PathRefused(errno.EFBIG if regular else errno.EINVAL, why, str(self))
+            raise UnsafePathError(errno.EFBIG if regular else errno.EINVAL, why, str(self))
         with os.fdopen(descriptor, "rb") as file:
             yield file
 
@@ -121,7 +121,7 @@ class Within:
         with self.reading(limit) as file:
             data = read_within(file, limit)
         if data is None:
-            raise PathRefused(errno.EFBIG, f"grew beyond the limit of {limit} bytes", str(self))
+            raise UnsafePathError(errno.EFBIG, f"grew beyond the limit of {limit} bytes", str(self))
         return data
 
     @contextmanager
@@ -174,7 +174,7 @@ class Within:
     def rename(self, target: "Within") -> None:
         """Move a file or folder, durably; an empty folder at ``target`` is replaced. A link is not moved."""
         if (moved := self.status()) is not None and not (stat.S_ISDIR(moved.st_mode) or stat.S_ISREG(moved.st_mode)):
-            raise PathRefused(errno.EINVAL, f"is {_kind(moved.st_mode)}{_NOT_OURS}", str(self))
+            raise UnsafePathError(errno.EINVAL, f"is {_kind(moved.st_mode)}{_NOT_OURS}", str(self))
         with self.parent.opened() as source, target.parent.opened() as there, _explain_errors(target):
             os.rename(self.name, target.name, src_dir_fd=source, dst_dir_fd=there)
             os.fsync(there)
@@ -191,7 +191,7 @@ class Within:
             elif stat.S_ISREG(there.st_mode):
                 os.unlink(self.name, dir_fd=above)
             else:
-                raise PathRefused(errno.EINVAL, f"is {_kind(there.st_mode)}{_NOT_OURS}", str(self))
+                raise UnsafePathError(errno.EINVAL, f"is {_kind(there.st_mode)}{_NOT_OURS}", str(self))
 
 
 class Readable(Protocol):
@@ -204,7 +204,7 @@ def open_regular(path: Path) -> BufferedReader:
     """Open a file that the user named, or that stands where the user pointed; a link to one is followed.
 
     Raises:
-        PathRefused: when it is a pipe, a socket or a device, which may never end; nothing is waited for.
+        UnsafePathError: when it is a pipe, a socket or a device, which may never end; nothing is waited for.
         OSError: when it is missing, a folder, or cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -214,19 +214,19 @@ def open_regular(path: Path) -> BufferedReader:
     os.close(descriptor)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    raise PathRefused(errno.EINVAL, "is not a regular file", str(path))
+    raise UnsafePathError(errno.EINVAL, "is not a regular file", str(path))
 
 
 def read_regular(path: Path, limit: int = 1 << 24) -> bytes:
     """All bytes of such a file.
 
     Raises:
-        PathRefused: when there are more than ``limit``, too.
+        UnsafePathError: when there are more than ``limit``, too.
     """
     with open_regular(path) as file:
         data = read_within(file, limit)
     if data is None:
-        raise PathRefused(errno.EFBIG, f"is larger than the limit of {limit:,} bytes", str(path))
+        raise UnsafePathError(errno.EFBIG, f"is larger than the limit of {limit:,} bytes", str(path))
     return data
 
 
@@ -274,11 +274,11 @@ def _explain_errors(place: Within) -> Iterator[None]:
     """Errors name the whole path, and say what is in the way."""
     try:
         yield
-    except PathRefused:
+    except UnsafePathError:
         raise
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR) and (there := _file_status(place)) is not None:
-            raise PathRefused(error.errno, f"is {_kind(there.st_mode)}{_NOT_OURS}", str(place)) from None
+            raise UnsafePathError(error.errno, f"is {_kind(there.st_mode)}{_NOT_OURS}", str(place)) from None
         raise OSError(error.errno, error.strerror, str(place)) from None
 
 

@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 from pydantic import ConfigDict, ValidationError
 
 from scalecurve_api import contract
-from scalecurve_api.files import PathRefused, Within
+from scalecurve_api.files import UnsafePathError, Within
 from scalecurve_api.model import Model, canonical_json
 from scalecurve_api.record.rank import RankFailure, RankRecord
 from scalecurve_api.record.trial_record import TrialRecord
@@ -38,7 +38,7 @@ MAX_JOURNAL_BYTES = 1 << 30
 """Of one rank: 30 million steps."""
 
 
-class Damaged(StorageError):
+class DamagedFileError(StorageError):
     """A file of the engine or its carrier that is none."""
 
     def __init__(self, place: Within, problem: str) -> None:
@@ -203,12 +203,12 @@ def _read_model(model: type[ModelT], place: Within, limit: int) -> ModelT | None
             return model.model_validate_json(place.read(limit))
         except FileNotFoundError:
             return None
-        except PathRefused as error:
-            raise Damaged(place, str(error.strerror)) from error
+        except UnsafePathError as error:
+            raise DamagedFileError(place, str(error.strerror)) from error
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"])) or "the file"
-            raise Damaged(place, f"{where}: {first['msg']}") from error
+            raise DamagedFileError(place, f"{where}: {first['msg']}") from error
 
 
 def _left(place: Within, limit: int, rank: int, problems: dict[int, str]) -> bytes | None:
@@ -218,6 +218,6 @@ def _left(place: Within, limit: int, rank: int, problems: dict[int, str]) -> byt
             return place.read(limit)
         except FileNotFoundError:
             return None
-        except PathRefused as error:
+        except UnsafePathError as error:
             problems[rank] = f"{place.name} {error.strerror}"
             return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalecurve_api import contract
-from scalecurve_api.files import PathRefused, Within
+from scalecurve_api.files import UnsafePathError, Within
 from scalecurve_api.planning.difference import (
     find_added_workers,
     find_removed_workers,
@@ -33,9 +33,9 @@ from scalecurve_api.spec.trial import Point, TrialSpec
 from scalecurve_api.text import count, few, listed
 from scalecurve_api.validation.document import first_error, read_documents
 from scalecurve_local import durable
-from scalecurve_local.attempt import EXIT_FILE, MAX_RECORD_BYTES, RESULT, AttemptFolder, Damaged, attempts_in
+from scalecurve_local.attempt import EXIT_FILE, MAX_RECORD_BYTES, RESULT, AttemptFolder, DamagedFileError, attempts_in
 from scalecurve_local.durable import storing
-from scalecurve_local.errors import BadInput, StorageError
+from scalecurve_local.errors import InputError, StorageError
 
 EXPERIMENT_FILE = "experiment.yaml"
 TRIALS = "trials"
@@ -66,11 +66,11 @@ class BundleFolder:
         """Checked before the run waits for devices.
 
         Raises:
-            BadInput: when the path is a file.
+            InputError: when the path is a file.
             StorageError: when this user may not write to the folder, or to its nearest existing parent.
         """
         if self.path.exists() and not self.path.is_dir():
-            raise BadInput(
+            raise InputError(
                 f"{self.path}: is a file, and a run writes a folder; use another "
                 "(a packed bundle is resumed in the folder that `scalecurve unpack` writes)"
             )
@@ -90,7 +90,7 @@ class BundleFolder:
         """No engine makes a link here, and through one a run would write or remove what is not the bundle's.
 
         Raises:
-            BadInput: when a folder or file that an engine makes is a link.
+            InputError: when a folder or file that an engine makes is a link.
         """
         with storing("read", self.path):
             made = [
@@ -106,7 +106,7 @@ class BundleFolder:
                     trial / name for trial in trials if trial.path.is_dir() for name in trial.entries()
                 )
         if linked is not None:
-            raise BadInput(
+            raise InputError(
                 f"{linked}: is a link to {os.readlink(linked.path)}, and no engine makes one in a bundle: "
                 "copy what it points to into its place, or use another folder"
             )
@@ -115,22 +115,22 @@ class BundleFolder:
         """Without --resume an existing folder must be empty.
 
         Raises:
-            BadInput: when it is not.
+            InputError: when it is not.
         """
         with storing("read", self.path):
             names = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
         if EXPERIMENT_FILE in names or WORK in names:
-            raise BadInput(
+            raise InputError(
                 f"{self.path}: already holds an experiment; continue it with --resume, or use another folder"
             )
         if names:
-            raise BadInput(f"{self.path}: is not empty (it holds {names[0]}); use another folder for the bundle")
+            raise InputError(f"{self.path}: is not empty (it holds {names[0]}); use another folder for the bundle")
 
     def refuse_another(self, experiment: ScalingExperiment) -> None:
         """A bundle is resumed only with its own experiment; an empty one accepts any.
 
         Raises:
-            BadInput: when the bundle holds another experiment, or its file cannot be read.
+            InputError: when the bundle holds another experiment, or its file cannot be read.
         """
         path, text = self._experiment()
         if text is not None:
@@ -140,20 +140,20 @@ class BundleFolder:
         """The experiment of the bundle, to which ``experiment`` adds worker counts and nothing else.
 
         Raises:
-            BadInput: when it adds none, lacks one, or differs in anything else; when the bundle is no bundle.
+            InputError: when it adds none, lacks one, or differs in anything else; when the bundle is no bundle.
         """
         path, text = self._experiment()
         if text is None:
-            raise BadInput(f"{self.path}: no bundle to add points to: {EXPERIMENT_FILE} is missing")
+            raise InputError(f"{self.path}: no bundle to add points to: {EXPERIMENT_FILE} is missing")
         before = _read_experiment(path, text)
         if lacking := find_removed_workers(before, experiment):
-            raise BadInput(f"{path}: cannot add points: the bundle has {few(lacking)}, which is missing here")
+            raise InputError(f"{path}: cannot add points: the bundle has {few(lacking)}, which is missing here")
         same = restricted(experiment, before.spec.scaling.workers, before.spec.placement.layouts)
         if (difference := first_difference(request_of(before), request_of(same))) is not None:
-            raise BadInput(f"{path}: cannot add points: this bundle is of another experiment: {difference}")
+            raise InputError(f"{path}: cannot add points: this bundle is of another experiment: {difference}")
         if not find_added_workers(before, experiment):
             counts = listed(experiment.spec.scaling.workers, "worker")
-            raise BadInput(f"{path}: has every point already ({counts}); add some to spec.scaling.workers")
+            raise InputError(f"{path}: has every point already ({counts}); add some to spec.scaling.workers")
         return before
 
     def grow(self, before: ScalingExperiment, after: ScalingExperiment, source: str) -> None:
@@ -178,7 +178,7 @@ class BundleFolder:
         """Write the experiment into a new bundle, or check that this bundle is of the same experiment.
 
         Raises:
-            BadInput: when the bundle holds another experiment, or its file cannot be read.
+            InputError: when the bundle holds another experiment, or its file cannot be read.
         """
         path, text = self._experiment()
         if text is not None and not resume:
@@ -187,7 +187,7 @@ class BundleFolder:
             own = (WORK, f".{path.name}.")  # the second is left where a kill interrupted an atomic write
             others = sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith(own))
             if others:
-                raise BadInput(f"{self.path}: holds {others[0]} and no {EXPERIMENT_FILE}: not a bundle to resume")
+                raise InputError(f"{self.path}: holds {others[0]} and no {EXPERIMENT_FILE}: not a bundle to resume")
             durable.write_file(Within(self.path) / EXPERIMENT_FILE, source.encode())
         else:
             _refuse_difference(path, text, experiment)
@@ -215,7 +215,7 @@ class BundleFolder:
         """The record of a finished trial; None if it has none.
 
         Raises:
-            BadInput: when the record is incomplete, damaged, or of another trial.
+            InputError: when the record is incomplete, damaged, or of another trial.
         """
         folder = self.trials / trial
         path = folder / contract.TRIAL_FILE
@@ -251,13 +251,13 @@ class BundleFolder:
         """A session is added only to a bundle in which every trial has its record.
 
         Raises:
-            BadInput: when there is no bundle, or a trial has none.
+            InputError: when there is no bundle, or a trial has none.
         """
         if not (self.path / EXPERIMENT_FILE).exists():
-            raise BadInput(f"{self.path}: no bundle to add a session to: {EXPERIMENT_FILE} is missing")
+            raise InputError(f"{self.path}: no bundle to add a session to: {EXPERIMENT_FILE} is missing")
         missing = [name for name in names if not (self.path / TRIALS / name / contract.TRIAL_FILE).exists()]
         if missing:
-            raise BadInput(
+            raise InputError(
                 f"{self.path}: cannot add a session: {few(missing)} of {count(len(names), 'trial')} not finished; "
                 "finish it with --resume first"
             )
@@ -287,8 +287,8 @@ class BundleFolder:
                 return None
             try:
                 _ = attempt.started, attempt.exit
-            except Damaged as damaged:
-                with suppress(Damaged):
+            except DamagedFileError as damaged:
+                with suppress(DamagedFileError):
                     if attempt.started is not None and attempt.complete(workers):
                         durable.remove(attempt.folder / EXIT_FILE)
                         return f"{trial}: attempt {attempt.number} was complete and is kept: {damaged.finding}"
@@ -321,26 +321,26 @@ def _open_published(place: Within, limit: int) -> Iterator[io.BufferedIOBase]:
             yield file
     except FileNotFoundError:
         yield io.BytesIO()
-    except PathRefused as error:
+    except UnsafePathError as error:
         raise _damage_error(place, str(error.strerror)) from error
 
 
-def _damage_error(place: Within, problem: str) -> BadInput:
-    return BadInput(f"{place}: {problem}; remove the folder {place.parent} to run that trial again")
+def _damage_error(place: Within, problem: str) -> InputError:
+    return InputError(f"{place}: {problem}; remove the folder {place.parent} to run that trial again")
 
 
 def _refuse_difference(path: Path, text: bytes, experiment: ScalingExperiment) -> None:
     difference = first_difference(request_of(_read_experiment(path, text)), request_of(experiment))
     if difference is not None:
-        raise BadInput(f"{path}: cannot resume: this bundle is of another experiment: {difference}")
+        raise InputError(f"{path}: cannot resume: this bundle is of another experiment: {difference}")
 
 
 def _read_experiment(path: Path, text: bytes) -> ScalingExperiment:
     documents, problems = read_documents(text.decode("utf-8", "replace"), str(path))
     if problems:
-        raise BadInput(f"cannot resume: {problems[0]}")
+        raise InputError(f"cannot resume: {problems[0]}")
     try:
         (there,) = (ScalingExperiment.model_validate(document.value) for document in documents)
     except ValueError as error:
-        raise BadInput(f"{path}: cannot resume: {first_error(error)}; scalecurve report reads it") from error
+        raise InputError(f"{path}: cannot resume: {first_error(error)}; scalecurve report reads it") from error
     return there

@@ -36,8 +36,8 @@ class Carrier(Protocol):
         ``bundle`` is as the user wrote it; ``earlier`` are the records of a bundle to which points are added.
 
         Raises:
-            BadInput: when a trial can never run here.
-            Unavailable: when what it needs is missing.
+            InputError: when a trial can never run here.
+            UnavailableError: when what it needs is missing.
         """
 
     def hold(
@@ -48,8 +48,8 @@ class Carrier(Protocol):
         A lock is free again when this engine, and all that was started here and may write to the bundle, has ended.
 
         Raises:
-            Unavailable: when another run has it.
-            Interrupted: when ``stopped`` while waiting for it.
+            UnavailableError: when another run has it.
+            StopRequestedError: when ``stopped`` while waiting for it.
         """
 
     def start(self, trial: TrialSpec, attempt: AttemptFolder, paired: str | None) -> str:
@@ -57,7 +57,7 @@ class Carrier(Protocol):
 
         Raises:
             StorageError: when its files cannot be written.
-            Unavailable: when it cannot be started.
+            UnavailableError: when it cannot be started.
         """
 
     def poll(self, ids: Collection[str], wait_s: float) -> Mapping[str, State]:

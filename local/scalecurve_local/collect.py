@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from scalecurve_api import contract
-from scalecurve_api.files import PathRefused, Within
+from scalecurve_api.files import UnsafePathError, Within
 from scalecurve_api.programs.workload import Launcher
 from scalecurve_api.record import journal
 from scalecurve_api.record.assemble import Assembled, assemble
@@ -154,7 +154,7 @@ def _write(attempt: AttemptFolder, assembled: Assembled, trial: TrialSpec, secre
 
 def _copy_log(source: Within, folder: Within, secrets: Sequence[str]) -> None:
     """Copy a log; of a huge one its head and tail, with a line between them that says so."""
-    with durable.storing("copy", source), suppress(FileNotFoundError, PathRefused):
+    with durable.storing("copy", source), suppress(FileNotFoundError, UnsafePathError):
         with source.reading(MAX_LOG_BYTES) as old:
             size = os.fstat(old.fileno()).st_size
             if size == 0:
@@ -173,7 +173,7 @@ def _copy_log(source: Within, folder: Within, secrets: Sequence[str]) -> None:
 
 def _copy_trace(source: Within, folder: Within) -> None:
     """A rank that died, or whose trace is not kept, has none."""
-    with durable.storing("copy", source), suppress(FileNotFoundError, PathRefused):
+    with durable.storing("copy", source), suppress(FileNotFoundError, UnsafePathError):
         durable.write_file(folder / source.name, source.read(MAX_TRACE_BYTES))
 
 

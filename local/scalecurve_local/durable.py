@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scalecurve_api.files import PathRefused, Within
+from scalecurve_api.files import UnsafePathError, Within
 from scalecurve_local.errors import StorageError
 
 
@@ -17,7 +17,7 @@ def storing(action: str, path: Path | Within) -> Iterator[None]:
     """
     try:
         yield
-    except PathRefused as error:
+    except UnsafePathError as error:
         raise StorageError(
             f"cannot {action} {error.filename}: {error.strerror}; everything recorded so far is kept: "
             "take it away, then continue with --resume"

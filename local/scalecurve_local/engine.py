@@ -19,7 +19,14 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_local import durable
-from scalecurve_local.attempt import INTERRUPTIONS, MAX_RECORD_BYTES, RESULT, AttemptFolder, Damaged, ExitReport
+from scalecurve_local.attempt import (
+    INTERRUPTIONS,
+    MAX_RECORD_BYTES,
+    RESULT,
+    AttemptFolder,
+    DamagedFileError,
+    ExitReport,
+)
 from scalecurve_local.bundle import BundleFolder
 from scalecurve_local.carrier import Carrier, State
 from scalecurve_local.collect import collect
@@ -124,7 +131,7 @@ class Engine:
     def attach(self, trial: TrialSpec) -> None:
         """Take over the attempt that an earlier engine left unfinished; torn papers name none."""
         for attempt in self.folder.attempts(trial.name)[0][-1:]:
-            with suppress(Damaged):
+            with suppress(DamagedFileError):
                 if attempt.result is None and (started := attempt.started) is not None:
                     self.carrier.attach(started.id)
                     left = Running(trial, attempt, started.id, time.monotonic())

@@ -7,13 +7,13 @@ class EngineError(Exception):
     exit_code = 3
 
 
-class BadInput(EngineError):
+class InputError(EngineError):
     """The experiment or its bundle cannot run here."""
 
     exit_code = 2
 
 
-class Unavailable(EngineError):
+class UnavailableError(EngineError):
     """This machine lacks what the experiment needs, or another run holds it."""
 
 

@@ -30,10 +30,10 @@ from scalecurve_local.attempt import put_aside
 from scalecurve_local.bundle import BundleFolder
 from scalecurve_local.carrier import Carrier
 from scalecurve_local.engine import Engine, Report, RunResult, final
-from scalecurve_local.errors import BadInput
+from scalecurve_local.errors import InputError
 from scalecurve_local.execution.this_machine import MachineOptions, ThisMachine
 from scalecurve_local.progress import RunProgress, joined
-from scalecurve_local.stop import Interrupted, StopRequest
+from scalecurve_local.stop import StopRequest, StopRequestedError
 
 
 class Options(MachineOptions, total=False):
@@ -87,7 +87,7 @@ def prepare(job: RunRequest, *, resume: bool = False, add_session: bool = False,
     """Plan a new bundle, the rest of one, further points, or a further session of a finished one; nothing is written.
 
     Raises:
-        BadInput: when the bundle is of another experiment, or not finished; when a matrix value does not fit its field.
+        InputError: when the bundle is of another experiment or not finished, or a matrix value does not fit its field.
         StorageError: when the bundle cannot be read or written.
     """
     folder = job.folder
@@ -104,16 +104,16 @@ def prepare(job: RunRequest, *, resume: bool = False, add_session: bool = False,
     try:
         first = make_plan(job.experiment)
     except AxisError as error:
-        raise BadInput(str(error)) from error
+        raise InputError(str(error)) from error
     sessions = folder.sessions(first.points)
     if add_points and sessions > 1:
-        raise BadInput(
+        raise InputError(
             f"{folder.path}: has {count(sessions, 'session')}, and points are added to a bundle of one: run the new "
             "worker counts as an experiment of their own, and give both bundles to report and fit"
         )
     last = sessions + add_session
     if (trials := len(first.trials) * last) > MAX_TRIALS:
-        raise BadInput(f"{folder.path}: session {last} makes {count(trials, 'trial')}; at most {MAX_TRIALS}")
+        raise InputError(f"{folder.path}: session {last} makes {count(trials, 'trial')}; at most {MAX_TRIALS}")
     if add_session:
         _refuse_unfinished(job, first if sessions == 1 else make_plan(job.experiment, sessions))
     plan = first if last == 1 else make_plan(job.experiment, last)
@@ -147,8 +147,8 @@ def run(experiment: ScalingExperiment, source: str, bundle: Path, **options: Unp
         How the trials ended.
 
     Raises:
-        BadInput: for an experiment or a bundle that cannot be run here.
-        Unavailable: when devices or cores are missing or held.
+        InputError: for an experiment or a bundle that cannot be run here.
+        UnavailableError: when devices or cores are missing or held.
         StorageError: when files cannot be read or written.
     """
     return run_in_turns([RunRequest(experiment, source, bundle)], **options)[0]
@@ -158,8 +158,8 @@ def run_in_turns(jobs: Sequence[RunRequest], **options: Unpack[Options]) -> list
     """Run an experiment on this machine; of two, each trial of the first next to the second's of the same point.
 
     Raises:
-        BadInput: for an experiment or a bundle that cannot be run here, or two that do not make pairs (exit code 2).
-        Unavailable: when devices or cores are missing or held (3).
+        InputError: for an experiment or a bundle that cannot be run here, or two that do not make pairs (exit code 2).
+        UnavailableError: when devices or cores are missing or held (3).
         StorageError: when files cannot be read or written (3).
     """
     resume, add_session = options.get("resume", False), options.get("add_session", False)
@@ -174,28 +174,28 @@ def _refuse_unlike(first: Prepared, second: Prepared) -> None:
     """Pairs need a partner each.
 
     Raises:
-        BadInput: when the two jobs have another number of trials, other points, or one bundle.
+        InputError: when the two jobs have another number of trials, other points, or one bundle.
     """
     there, here = first.job, second.job
     if there.folder.path.resolve() == here.folder.path.resolve():
-        raise BadInput(f"{here.bundle}: is the bundle of both experiments; use another for the second")
+        raise InputError(f"{here.bundle}: is the bundle of both experiments; use another for the second")
     what = "they would not run in pairs"
     measures = [job.experiment.spec.measure.wire() for job in (there, here)]
     before, after = ({name: each.get(name) for name in ("repetitions", "seed")} for each in measures)
     if difference := first_difference(before, after, "spec.measure"):
-        raise BadInput(f"{here.bundle}: {what}: {difference}")
+        raise InputError(f"{here.bundle}: {what}: {difference}")
     if there.experiment.spec.measure.precision or here.experiment.spec.measure.precision:
-        raise BadInput(f"{here.bundle}: {what}: spec.measure.precision ends each experiment at a time of its own")
+        raise InputError(f"{here.bundle}: {what}: spec.measure.precision ends each experiment at a time of its own")
     if any(job.experiment.spec.scaling.batch.ladder for job in (there, here)):
-        raise BadInput(f"{here.bundle}: {what}: spec.scaling.batch.ladder ends each experiment at a batch of its own")
+        raise InputError(f"{here.bundle}: {what}: spec.scaling.batch.ladder ends each experiment at a batch of its own")
     if first.session != second.session:
-        raise BadInput(
+        raise InputError(
             f"{here.bundle}: {what}: {there.bundle} is at session {first.session + 1}, it {second.session + 1}"
         )
     names = [{point.name for point in prepared.plan.points} for prepared in (first, second)]
     for job, alone in ((there, names[0] - names[1]), (here, names[1] - names[0])):
         if alone:
-            raise BadInput(f"{here.bundle}: {what}: only {job.bundle} has {few(sorted(alone))}")
+            raise InputError(f"{here.bundle}: {what}: only {job.bundle} has {few(sorted(alone))}")
 
 
 def _run(jobs: Sequence[Prepared], options: Options) -> list[RunResult]:
@@ -213,7 +213,7 @@ def _run(jobs: Sequence[Prepared], options: Options) -> list[RunResult]:
             with stop.paused():
                 lock = held.enter_context(carrier.hold(report_waiting, lambda: stop.requested))
             begun = [_begin(each, lock) for each in jobs]
-        except Interrupted:
+        except StopRequestedError:
             return [_result_before_start(each, stop, notes) for each in jobs]
         ledgers = [ledger for ledger, _ in begun]
         turns = turns_of(jobs[0].plan.trials, jobs[0].job.experiment.spec.measure.seed) if len(jobs) > 1 else []
@@ -272,7 +272,7 @@ def _begin(prepared: Prepared, lock: Callable[[Path], None]) -> tuple[LedgerFile
         folder.grow(prepared.before, job.public, source)
     folder.begin(job.public, source, prepared.continues)
     if (sessions := folder.sessions(prepared.plan.points)) != prepared.sessions:
-        raise BadInput(f"{folder.path}: another run added session {sessions} meanwhile; check it first")
+        raise InputError(f"{folder.path}: another run added session {sessions} meanwhile; check it first")
     return folder.open_ledger(make_plan(job.public).trials), notes
 
 

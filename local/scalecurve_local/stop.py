@@ -11,7 +11,7 @@ _OF_THE_COMMAND = frozenset({FailedReason.rank_failed, FailedReason.bad_workload
 """Reasons that another trial would meet, too; memory that one point lacks, a signal or a deadline may be its own."""
 
 
-class Interrupted(Exception):
+class StopRequestedError(Exception):
     """A stop was requested while waiting."""
 
 

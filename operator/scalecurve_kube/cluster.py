@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from scalecurve_kube.errors import ClusterError, Fenced, Refused, Unreachable
+from scalecurve_kube.errors import ApiStatusError, ClusterError, LeaseLostError, UnreachableError
 from scalecurve_kube.resources import PODS, Object, Resource
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Cluster:
         """The JSON at a path; None if there is none."""
         try:
             return await self.request("GET", path)
-        except Refused as refused:
+        except ApiStatusError as refused:
             if refused.status == 404:
                 return None
             raise
@@ -103,7 +103,7 @@ class Cluster:
         """Create an object; None if one of this name already exists."""
         try:
             return await self.request("POST", resource.path(namespace), body, query={"fieldManager": FIELD_MANAGER})
-        except Refused as refused:
+        except ApiStatusError as refused:
             if refused.status == 409 and refused.reason == "AlreadyExists":
                 return None
             raise
@@ -126,7 +126,7 @@ class Cluster:
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy, "preconditions": {"uid": uid}}
         try:
             await self.request("DELETE", resource.path(namespace, name), body)
-        except Refused as refused:
+        except ApiStatusError as refused:
             if refused.status not in (404, 409):
                 raise
             # A 409 may mean another object of this name, but not only that: what is still there must be deleted later.
@@ -173,9 +173,9 @@ class Cluster:
         """Send a request, retry it while the server is busy, and return the JSON of the answer.
 
         Raises:
-            Refused: the server answered with an error.
-            Unreachable: no answer within ``patience_s``.
-            Fenced: a write, and ``may_write`` says no.
+            ApiStatusError: the server answered with an error.
+            UnreachableError: no answer within ``patience_s``.
+            LeaseLostError: a write, and ``may_write`` says no.
         """
         patience_s = self.patience_s if patience_s is None else patience_s
         data = await self._exchange(method, path, body, query, patience_s, busy_s=patience_s)
@@ -207,13 +207,13 @@ class Cluster:
         while True:
             # A process that was stopped for a while resumes here; another may have taken over its work long ago.
             if method != "GET" and not self.may_write():
-                raise Fenced(f"{method} {path}: this process no longer holds the lease")
+                raise LeaseLostError(f"{method} {path}: this process no longer holds the lease")
             try:
                 content_type = _APPLY if method == "PATCH" else _JSON
                 status, headers, data = await self._send(method, url, body, content_type, sink and sink())
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
                 if not self.retry_lost or time.monotonic() + backoff > deadline:
-                    raise Unreachable(f"no answer from {self.name}: {_reason(error)}") from error
+                    raise UnreachableError(f"no answer from {self.name}: {_reason(error)}") from error
                 self.on_answer(method, "lost")
             else:
                 self.on_answer(method, str(status))
@@ -226,7 +226,7 @@ class Cluster:
                     continue
                 retries = status == 429 or status >= 500
                 if not retries or time.monotonic() + backoff > (busy_deadline if status == 429 else deadline):
-                    raise Refused.from_body(status, data)
+                    raise ApiStatusError.from_body(status, data)
                 after = headers.get("Retry-After", "")
                 backoff = max(backoff, float(after) if after.isdigit() else 0.0)
             await asyncio.sleep(min(backoff, _MAX_BACKOFF_S) * random.uniform(0.5, 1.0))

@@ -8,7 +8,7 @@ class ClusterError(Exception):
     """A cluster cannot be used: no client library, no kubeconfig, no answer, a refusal."""
 
 
-class Refused(ClusterError):
+class ApiStatusError(ClusterError):
     """The API server refused the request; ``message`` is the server's own."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -25,9 +25,9 @@ class Refused(ClusterError):
             return cls(status, "", " ".join(data[:500].decode(errors="replace").split()))
 
 
-class Unreachable(ClusterError):
+class UnreachableError(ClusterError):
     """The API server did not answer in time."""
 
 
-class Fenced(ClusterError):
+class LeaseLostError(ClusterError):
     """This process may not write: it has lost its lease, or did not renew it in time."""

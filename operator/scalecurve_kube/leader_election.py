@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from scalecurve_kube.cluster import Cluster
-from scalecurve_kube.errors import Refused, Unreachable
+from scalecurve_kube.errors import ApiStatusError, UnreachableError
 from scalecurve_kube.resources import LEASES, Object
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class LeaderElector:
                         return
                     continue
                 current = f"is held by {holder}"
-            except (Refused, Unreachable) as error:
+            except (ApiStatusError, UnreachableError) as error:
                 current = f"cannot be taken: {error}"
             if current != reason:
                 standby(reason := current)
@@ -78,7 +78,7 @@ class LeaderElector:
             try:
                 released = {**lease, "spec": {**lease["spec"], "holderIdentity": ""}}
                 await self.cluster.replace(LEASES, self.namespace, released)
-            except (Refused, Unreachable) as error:
+            except (ApiStatusError, UnreachableError) as error:
                 logger.warning("the lease was not released: %s", error)
 
     async def _renew(self) -> bool:
@@ -93,7 +93,7 @@ class LeaderElector:
                     logger.error("the lease %s/%s was taken by another operator", self.namespace, self.name)
                     return False
                 self.lease = current
-            except (Refused, Unreachable) as error:
+            except (ApiStatusError, UnreachableError) as error:
                 logger.warning("the lease %s/%s was not renewed: %s", self.namespace, self.name, error)
             await asyncio.sleep(min(0.2, self.seconds / 20))
         logger.error("the lease %s/%s could not be renewed in time", self.namespace, self.name)
@@ -113,7 +113,7 @@ class LeaderElector:
         try:
             body = {**lease, "spec": {**old, **new}}
             return self._took(began, await self.cluster.replace(LEASES, self.namespace, body, patience_s))
-        except Refused as refused:
+        except ApiStatusError as refused:
             if refused.status in (404, 409):
                 return False
             raise

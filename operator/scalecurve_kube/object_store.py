@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from scalecurve_api.files import read_within
-from scalecurve_kube.errors import ClusterError, Refused
+from scalecurve_kube.errors import ApiStatusError, ClusterError
 
 RECORDS_ENV = "SCALECURVE_RECORDS"
 MAX_OBJECT_BYTES = 64 << 20
 
 
-class ObjectStoreError(Refused):
+class ObjectStoreError(ApiStatusError):
     """The object store could not be read or written; the message names what and why."""
 
     def __init__(self, message: str) -> None:

@@ -12,11 +12,11 @@ from rich.console import Console
 
 from scalecurve.cli.watch import _picture
 from scalecurve.cluster import watch as watching
-from scalecurve.cluster.experiments import NotThere, Watched, split
+from scalecurve.cluster.experiments import ExperimentNotFoundError, Watched, split
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_kube.address import has_current_context
 from scalecurve_kube.blocking import BlockingCluster
-from scalecurve_kube.errors import ClusterError, Refused
+from scalecurve_kube.errors import ApiStatusError, ClusterError
 
 from .conftest import Desk
 
@@ -67,7 +67,7 @@ def seen(phase: str, **status: Any) -> Watched:
 def test_watching_outlives_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Any] = [
         ClusterError("no answer"),
-        Refused(503, "ServiceUnavailable", "busy"),
+        ApiStatusError(503, "ServiceUnavailable", "busy"),
         seen("Running", done=1),
         seen("Succeeded"),
     ]
@@ -90,7 +90,7 @@ def test_watching_outlives_a_server_that_does_not_answer(monkeypatch: pytest.Mon
     assert said == ["no answer", "the API server refused the request (503 ServiceUnavailable): busy"]
 
 
-@pytest.mark.parametrize("error", [NotThere("gone"), Refused(403, "Forbidden", "no longer")])
+@pytest.mark.parametrize("error", [ExperimentNotFoundError("gone"), ApiStatusError(403, "Forbidden", "no longer")])
 def test_watching_ends_where_nothing_more_can_be_seen(monkeypatch: pytest.MonkeyPatch, error: ClusterError) -> None:
     def refuse(cluster: Any, name: str) -> Watched:
         raise error

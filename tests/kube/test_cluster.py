@@ -15,7 +15,7 @@ import yaml
 from scalecurve_kube import cluster as clusters
 from scalecurve_kube.address import ClusterAddress
 from scalecurve_kube.blocking import BlockingCluster, connect
-from scalecurve_kube.errors import ClusterError, Refused, Unreachable
+from scalecurve_kube.errors import ApiStatusError, ClusterError, UnreachableError
 from scalecurve_kube.resources import CONFIG_MAPS, NODES
 
 Answer = tuple[int, dict[str, str], Any]
@@ -110,9 +110,9 @@ def test_a_busy_server_is_asked_again(server: Server, cluster: BlockingCluster) 
 
 def test_a_refusal_has_the_servers_words(server: Server, cluster: BlockingCluster) -> None:
     server.answers = [(403, {}, {"reason": "Forbidden", "message": "no"}), (400, {}, b"<html>\n  bad")]
-    with pytest.raises(Refused, match=r"^the API server refused the request \(403 Forbidden\): no$"):
+    with pytest.raises(ApiStatusError, match=r"^the API server refused the request \(403 Forbidden\): no$"):
         cluster.get(CONFIG_MAPS, "a")
-    with pytest.raises(Refused, match=r"^the API server refused the request \(400\): <html> bad$"):
+    with pytest.raises(ApiStatusError, match=r"^the API server refused the request \(400\): <html> bad$"):
         cluster.get(CONFIG_MAPS, "a")
 
 
@@ -127,7 +127,8 @@ def test_nobody_answers(server: Server, cluster: BlockingCluster) -> None:
     server.shutdown()
     server.server_close()
     with pytest.raises(
-        Unreachable, match=rf"no answer from http://127.0.0.1:{server.server_port} \(context c\): Connection refused$"
+        UnreachableError,
+        match=rf"no answer from http://127.0.0.1:{server.server_port} \(context c\): Connection refused$",
     ):
         cluster.request("GET", "/version")
 
@@ -146,6 +147,6 @@ def test_credentials_that_expired_are_renewed(server: Server, tmp_path: Path, mo
     server.answers = [(401, {}, {"reason": "Unauthorized"}), (200, {}, {}), (401, {}, {}), (401, {}, {})]
     assert cluster.request("GET", "/version") == {}
     assert [token for _, _, token in server.requests] == ["Bearer token-1", "Bearer token-2"]
-    with pytest.raises(Refused, match=r"\(401\)"):
+    with pytest.raises(ApiStatusError, match=r"\(401\)"):
         cluster.request("GET", "/version")
     assert clusters.PAGE_SIZE == 250

@@ -10,7 +10,7 @@ import yaml
 
 from scalecurve_kube.address import ClusterAddress, has_current_context
 from scalecurve_kube.blocking import connect
-from scalecurve_kube.errors import ClusterError, Unreachable
+from scalecurve_kube.errors import ClusterError, UnreachableError
 
 pytestmark = pytest.mark.usefixtures("no_cluster")
 
@@ -51,5 +51,5 @@ def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str) -> None:
 
 def test_a_name_that_does_not_resolve_is_said_in_a_line(tmp_path: Path) -> None:
     found = connect(ClusterAddress(kubeconfig=kubeconfig(tmp_path / "one", "one")))
-    with pytest.raises(Unreachable, match=r"no answer from https://one\.test \(context one\): .*one\.test"):
+    with pytest.raises(UnreachableError, match=r"no answer from https://one\.test \(context one\): .*one\.test"):
         found.request("GET", "/version")

@@ -10,7 +10,7 @@ import pytest
 from scalecurve.bundle.open import open_bundle
 from scalecurve.checks.verify import verify
 from scalecurve_api.record.ledger_file import LedgerFile
-from scalecurve_local.errors import BadInput
+from scalecurve_local.errors import InputError
 
 from .conftest import Lab
 
@@ -52,17 +52,17 @@ def test_one_worker_count_is_run_and_grows(lab: Lab) -> None:
 
 def test_what_differs_is_named_and_nothing_is_written(lab: Lab) -> None:
     lab.write(**scaling(1))
-    with pytest.raises(BadInput, match=r"no bundle to add points to: experiment\.yaml is missing"):
+    with pytest.raises(InputError, match=r"no bundle to add points to: experiment\.yaml is missing"):
         lab.run(add_points=True)
     lab.run()
     before = contents(lab.bundle)
-    with pytest.raises(BadInput, match=r"has every point already \(1 worker\); add some to spec.scaling.workers"):
+    with pytest.raises(InputError, match=r"has every point already \(1 worker\); add some to spec.scaling.workers"):
         lab.run(add_points=True)
     lab.write(**scaling(2))
-    with pytest.raises(BadInput, match="cannot add points: the bundle has 1, which is missing here"):
+    with pytest.raises(InputError, match="cannot add points: the bundle has 1, which is missing here"):
         lab.run(add_points=True)
     lab.write(**scaling(1, 2), workload={"env": {"A": "b"}})
-    with pytest.raises(BadInput, match=r"bundle is of another experiment: spec.workload.env.A is None there and 'b'"):
+    with pytest.raises(InputError, match=r"bundle is of another experiment: spec.workload.env.A is None there and 'b'"):
         lab.run(add_points=True)
     assert contents(lab.bundle) == before
 
@@ -72,7 +72,7 @@ def test_several_sessions_take_no_points(lab: Lab) -> None:
     lab.run()
     lab.run(add_session=True)
     lab.write(**scaling(1, 2))
-    with pytest.raises(BadInput, match="has 2 sessions, and points are added to a bundle of one: run the new worker"):
+    with pytest.raises(InputError, match="has 2 sessions, and points are added to a bundle of one: run the new worker"):
         lab.run(add_points=True)
 
 
@@ -103,6 +103,6 @@ def test_workers_keep_their_cores(lab: Lab) -> None:
     lab.write(**{**scaling(1), "resources": {}})
     cores = len(lab.run().records["weak-1-1x1-r1"].topology[0].cores)
     lab.write(**{**scaling(1, 2), "resources": {}})
-    with pytest.raises(BadInput, match=f"each worker had {cores} cores?, and would have {cores // 2} with 2 workers"):
+    with pytest.raises(InputError, match=f"each worker had {cores} cores?, and would have {cores // 2} with 2 workers"):
         lab.run(add_points=True)
     assert "[1]" in str(open_bundle(lab.bundle).experiment.spec.scaling.workers)  # type: ignore[union-attr]  # it is there

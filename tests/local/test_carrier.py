@@ -20,10 +20,10 @@ from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_local import BadInput, RunProgress, RunResult, StopRequest, run
+from scalecurve_local import InputError, RunProgress, RunResult, StopRequest, run
 from scalecurve_local.attempt import AttemptFolder, Cause, CommandStatus, ExitReport, StartReport
 from scalecurve_local.carrier import Carrier, State
-from scalecurve_local.stop import Interrupted
+from scalecurve_local.stop import StopRequestedError
 from tests.api.example_experiments import experiment
 from tests.api.rank_records import BEGIN, MEASURE, SECOND, rank_record, steps_of
 
@@ -46,14 +46,14 @@ class Queue:
         self, bundle: Path, spec: ExperimentSpec, trials: Sequence[TrialSpec], earlier: Mapping[str, TrialRecord]
     ) -> Sequence[str]:
         if len(trials) > self.most:
-            raise BadInput(f"{bundle}: the queue takes {self.most} jobs")
+            raise InputError(f"{bundle}: the queue takes {self.most} jobs")
         return (f"queue: {self.spool.name}",)
 
     @contextmanager
     def hold(self, say: Callable[[str], None], stopped: Callable[[], bool]) -> Iterator[Callable[[Path], None]]:
         say("waiting for the queue")
         if stopped():
-            raise Interrupted
+            raise StopRequestedError
         yield lambda _: None
 
     def start(self, trial: TrialSpec, attempt: AttemptFolder, paired: str | None) -> str:
@@ -194,7 +194,7 @@ def test_a_stop_reaches_it_and_the_rest_is_run_later(site: Site) -> None:
 
 
 def test_it_may_refuse_before_anything_is_written_and_be_stopped_while_it_waits(site: Site) -> None:
-    with pytest.raises(BadInput, match="the queue takes 1 jobs"):
+    with pytest.raises(InputError, match="the queue takes 1 jobs"):
         site.run(Queue(site.spool, most=1))
     stop = StopRequest()
     stop(signal.SIGINT, None)

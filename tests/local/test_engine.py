@@ -172,7 +172,7 @@ def test_too_many_failures_end_the_experiment_and_a_resume_keeps_to_it(lab: Lab)
 def test_more_workers_than_cores_are_refused_with_the_counts(lab: Lab) -> None:
     lab.write(scaling={"modes": ["weak"], "workers": [1, CORES + 1], "batch": {"perWorker": 4}})
     with pytest.raises(
-        scalecurve_local.Unavailable, match=f"{CORES + 1} workers .* need {CORES + 1} cores, and {CORES}"
+        scalecurve_local.UnavailableError, match=f"{CORES + 1} workers .* need {CORES + 1} cores, and {CORES}"
     ):
         lab.run()
     assert not lab.bundle.exists()

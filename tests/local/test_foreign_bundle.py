@@ -19,7 +19,7 @@ from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_local import durable
 from scalecurve_local.attempt import EXIT_FILE, ORDER_FILE, ExitReport
 from scalecurve_local.bundle import BundleFolder
-from scalecurve_local.errors import BadInput, StorageError
+from scalecurve_local.errors import InputError, StorageError
 from scalecurve_local.execution.running_trial import Order
 
 from .conftest import Lab
@@ -176,7 +176,7 @@ def test_a_link_in_a_bundle_is_refused_before_anything_is_touched(
         (lab.bundle / place).unlink()
         (lab.bundle / place).symlink_to(victim / "absent")
     before = layout(lab.folder)
-    with pytest.raises(BadInput, match=rf"{lab.bundle}/{place}: is a link"):
+    with pytest.raises(InputError, match=rf"{lab.bundle}/{place}: is a link"):
         lab.run(resume=True)
     assert layout(lab.folder) == before
 
@@ -295,7 +295,7 @@ def test_no_layout_of_links_leads_out_of_the_bundle(laid: dict[str, str], relati
         before, own = layout(home), layout(Path(folder))
         there = BundleFolder(bundle)
         if any((bundle / place).is_symlink() for place in GUARDED):
-            with pytest.raises(BadInput, match="is a link to "):
+            with pytest.raises(InputError, match="is a link to "):
                 there.refuse_links()
             assert layout(Path(folder)) == own
         else:

@@ -17,8 +17,8 @@ from scalecurve_api.record.ledger import Event
 from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_local import RunRequest, RunResult, StopRequest, run_in_turns
-from scalecurve_local.devices.locks import LOCKS_ENV, Interrupted, Locks
-from scalecurve_local.errors import BadInput
+from scalecurve_local.devices.locks import LOCKS_ENV, Locks, StopRequestedError
+from scalecurve_local.errors import InputError
 
 from .conftest import Lab
 
@@ -124,7 +124,7 @@ def test_a_limit_does_not_pass_while_another_run_has_the_devices(pair: Pair, mon
 
     def taken(*_: object, stopped: Callable[[], bool], **__: object) -> Locks:
         assert not stopped()
-        raise Interrupted
+        raise StopRequestedError
 
     monkeypatch.setattr("scalecurve_local.execution.this_machine.take", taken)
     with stop.within(0):
@@ -169,17 +169,17 @@ def test_a_further_session_of_both_has_a_name_of_its_own(pair: Pair) -> None:
 
 def test_experiments_without_pairs_are_refused_before_anything_starts(pair: Pair) -> None:
     pair.second.write(measure={**TWICE, "repetitions": 3})
-    with pytest.raises(BadInput, match=r"would not run in pairs: spec\.measure\.repetitions is 2 there and 3 here"):
+    with pytest.raises(InputError, match=r"would not run in pairs: spec\.measure\.repetitions is 2 there and 3 here"):
         pair.run()
     pair.second.write(measure=TWICE, scaling={"modes": ["weak"], "workers": [1, 3], "batch": {"perWorker": 4}})
-    with pytest.raises(BadInput, match=r"would not run in pairs: only .*/a/bundle has weak-2-1x2"):
+    with pytest.raises(InputError, match=r"would not run in pairs: only .*/a/bundle has weak-2-1x2"):
         pair.run()
     pair.second.write(measure={**TWICE, "precision": {"efficiency": 0.01, "maxRepetitions": 5}})
-    with pytest.raises(BadInput, match=r"would not run in pairs: spec\.measure\.precision ends each experiment"):
+    with pytest.raises(InputError, match=r"would not run in pairs: spec\.measure\.precision ends each experiment"):
         pair.run()
     pair.second.write(measure=TWICE)
     pair.second.bundle = pair.first.bundle
-    with pytest.raises(BadInput, match="is the bundle of both experiments"):
+    with pytest.raises(InputError, match="is the bundle of both experiments"):
         pair.run()
     assert not pair.order()
     assert not pair.first.bundle.exists()
@@ -188,7 +188,7 @@ def test_experiments_without_pairs_are_refused_before_anything_starts(pair: Pair
 def test_experiments_with_other_sessions_are_refused(pair: Pair) -> None:
     pair.run()
     pair.first.run(add_session=True)
-    with pytest.raises(BadInput, match=r"would not run in pairs: .*/a/bundle is at session 3, it 2"):
+    with pytest.raises(InputError, match=r"would not run in pairs: .*/a/bundle is at session 3, it 2"):
         pair.run(add_session=True)
 
 

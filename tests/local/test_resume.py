@@ -213,16 +213,16 @@ def test_a_kill_while_the_experiment_was_written_leaves_nothing_in_the_way(
 def test_a_bundle_that_holds_something_is_refused_without_resume(lab: Lab) -> None:
     lab.write(**ONE)
     lab.run()
-    with pytest.raises(scalecurve_local.BadInput, match=r"already holds an experiment; continue it with --resume"):
+    with pytest.raises(scalecurve_local.InputError, match=r"already holds an experiment; continue it with --resume"):
         lab.run()
     (lab.folder / "full").mkdir()
     (lab.folder / "full" / "thesis.tex").touch()
     lab.bundle = lab.folder / "full"
     for resume in (False, True):
-        with pytest.raises(scalecurve_local.BadInput, match=r"thesis\.tex"):
+        with pytest.raises(scalecurve_local.InputError, match=r"thesis\.tex"):
             lab.run(resume=resume)
     lab.bundle = lab.file
-    with pytest.raises(scalecurve_local.BadInput, match="is a file"):
+    with pytest.raises(scalecurve_local.InputError, match="is a file"):
         lab.run(resume=True)
 
 
@@ -231,7 +231,7 @@ def test_a_bundle_of_another_experiment_is_refused_by_the_field(lab: Lab) -> Non
     lab.run()
     lab.write(deadlineSeconds=7, **ONE)
     with pytest.raises(
-        scalecurve_local.BadInput, match=r"another experiment: spec\.deadlineSeconds is 3600 there and 7"
+        scalecurve_local.InputError, match=r"another experiment: spec\.deadlineSeconds is 3600 there and 7"
     ):
         lab.run(resume=True)
     lab.write(suspend=True, **ONE)
@@ -248,14 +248,14 @@ def test_a_damaged_bundle_is_refused_and_named(lab: Lab) -> None:
         (whole.replace('"attempt": 1', '"attempt": 4'), "does not match its digest"),
     ):
         path.write_text(text)
-        with pytest.raises(scalecurve_local.BadInput, match=said):
+        with pytest.raises(scalecurve_local.InputError, match=said):
             lab.run(resume=True)
     path.write_text(whole)
     (lab.bundle / "trials" / T1 / "steps.parquet").write_bytes(b"PAR1")
-    with pytest.raises(scalecurve_local.BadInput, match=r"steps\.parquet: does not match its checksum"):
+    with pytest.raises(scalecurve_local.InputError, match=r"steps\.parquet: does not match its checksum"):
         lab.run(resume=True)
     (lab.bundle / "experiment.yaml").write_text("spec: [")
-    with pytest.raises(scalecurve_local.BadInput, match=r"cannot resume: .*experiment\.yaml"):
+    with pytest.raises(scalecurve_local.InputError, match=r"cannot resume: .*experiment\.yaml"):
         lab.run(resume=True)
 
 

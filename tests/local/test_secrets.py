@@ -9,7 +9,7 @@ import pytest
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting import report
-from scalecurve_local.errors import BadInput
+from scalecurve_local.errors import InputError
 
 from .conftest import Lab
 
@@ -41,14 +41,14 @@ def test_what_ranks_get_is_kept_nowhere(lab: Lab, monkeypatch: pytest.MonkeyPatc
         assert secret.encode() not in kept, secret
     assert lab.run(resume=True).exit_code == 1, "the experiment with its secrets is the bundle's"
     lab.write(workload={"command": command, "env": {"HF_TOKEN": PLAIN + "x"}, "envFrom": sources})
-    with pytest.raises(BadInput, match=r"another experiment: spec.workload.env.HF_TOKEN is 'redacted:"):
+    with pytest.raises(InputError, match=r"another experiment: spec.workload.env.HF_TOKEN is 'redacted:"):
         lab.run(resume=True)
 
 
 def test_a_variable_that_is_not_set_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FROM_SECRET", raising=False)
     lab.write(workload={"envFrom": [{"secret": "hub", "key": "token", "name": "FROM_SECRET"}]})
-    with pytest.raises(BadInput, match=r"spec.workload.envFrom\[0\]: FROM_SECRET comes from Secret hub on a cluster"):
+    with pytest.raises(InputError, match=r"spec.workload.envFrom\[0\]: FROM_SECRET comes from Secret hub on a cluster"):
         lab.run()
     lab.write(workload={"envFrom": [{"secret": "hub", "key": "token", "name": "FROM_SECRET", "optional": True}]})
     assert lab.run().exit_code == 0

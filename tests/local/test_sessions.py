@@ -16,7 +16,7 @@ from scalecurve_api.planning.precision import LEAST
 from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.record.trial_record import stored_digest
 from scalecurve_local import RunRequest, StopRequest, prepare, session
-from scalecurve_local.errors import BadInput
+from scalecurve_local.errors import InputError
 
 from .conftest import Lab
 
@@ -49,7 +49,7 @@ def test_an_interrupted_session_is_resumed_and_no_other_is_added_before(lab: Lab
     lab.run()
     record = lab.bundle / "trials" / "weak-1-1x1-r1"
     record.rename(lab.folder / "away")
-    with pytest.raises(BadInput, match=r"cannot add a session: weak-1-1x1-r1 of 2 trials not finished; .*--resume"):
+    with pytest.raises(InputError, match=r"cannot add a session: weak-1-1x1-r1 of 2 trials not finished; .*--resume"):
         lab.run(add_session=True)
     (lab.folder / "away").rename(record)
     (lab.bundle / ".work" / "weak-2-1x2-s2-r2" / "attempt-1").mkdir(parents=True)
@@ -71,11 +71,11 @@ def test_records_of_an_older_version_lack_what_came_since(lab: Lab) -> None:
 
 def test_a_session_needs_a_bundle_of_the_same_experiment(lab: Lab) -> None:
     lab.write()
-    with pytest.raises(BadInput, match=r"no bundle to add a session to: experiment.yaml is missing"):
+    with pytest.raises(InputError, match=r"no bundle to add a session to: experiment.yaml is missing"):
         lab.run(add_session=True)
     lab.run()
     lab.write(measure={"warmupSteps": 3, "windows": 3, "stepsPerWindow": 10, "repetitions": 1})
-    with pytest.raises(BadInput, match=r"another experiment: spec.measure.windows is 2 there and 3 here"):
+    with pytest.raises(InputError, match=r"another experiment: spec.measure.windows is 2 there and 3 here"):
         lab.run(add_session=True)
 
 
@@ -170,6 +170,6 @@ def test_a_session_that_another_run_added_meanwhile_is_not_taken_for_its_own(lab
     lab.run()
     waits = prepare(RunRequest(lab.experiment, lab.file.read_text(), lab.bundle), add_session=True)
     lab.run(add_session=True)
-    with pytest.raises(BadInput, match="another run added session 2 meanwhile"):
+    with pytest.raises(InputError, match="another run added session 2 meanwhile"):
         session._run([waits], {})
     assert len(lab.published()) == 4

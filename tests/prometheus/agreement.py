@@ -26,7 +26,7 @@ _BEFORE_S = 60
 """The range begins so long before the first window: a rank is scraped from its start."""
 
 
-class NoSamples(AssertionError):
+class NoSamplesError(AssertionError):
     """Prometheus has nothing of a trial that has a record."""
 
 
@@ -48,7 +48,7 @@ def by_windows(record: TrialRecord, ask: Ask, linger_s: float) -> Agreement:
     """The whole trial, from counters alone. `linger_s` is how long its ranks stayed up for a last scrape.
 
     Raises:
-        NoSamples: where Prometheus never saw the trial.
+        NoSamplesError: where Prometheus never saw the trial.
     """
     found = ask(whole_query(record, linger_s), _end_s(record) + linger_s)
     return Agreement(record.trial.name, _throughput(record), _of_attempt(record, found))
@@ -58,7 +58,7 @@ def by_clock(record: TrialRecord, ask: Ask) -> Agreement:
     """Mean of the train windows' rates, each by Prometheus' clock, weighed by their length.
 
     Raises:
-        NoSamples: where a window was not seen at least twice.
+        NoSamplesError: where a window was not seen at least twice.
     """
     samples = seconds = 0.0
     for window in (each for each in record.windows if each.kind is WindowKind.train):
@@ -89,7 +89,9 @@ def _of_attempt(record: TrialRecord, found: Sequence[Series]) -> float:
         each.last for each in found if each.points and each.labels.get("attempt", "") in ("", str(record.attempt))
     ]
     if len(values) != 1:
-        raise NoSamples(f"{record.trial.name}, attempt {record.attempt}: {len(values)} series, one is wanted: {found}")
+        raise NoSamplesError(
+            f"{record.trial.name}, attempt {record.attempt}: {len(values)} series, one is wanted: {found}"
+        )
     return values[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.prometheus import charted, panels
-from tests.prometheus.agreement import NoSamples, by_windows
+from tests.prometheus.agreement import NoSamplesError, by_windows
 from tests.prometheus.panels import Panel, Span
 from tests.prometheus.scene import LINGER_S, Scene
 
@@ -77,5 +77,5 @@ def test_a_query_of_something_that_is_not_there_is_empty(played: Scene, span: Sp
 def test_a_trial_that_was_never_scraped_is_told(played: Scene) -> None:
     record = next(iter(played.records.values()))
     unseen = record.model_copy(update={"trial": record.trial.model_copy(update={"name": "unseen"})})
-    with pytest.raises(NoSamples, match="unseen, attempt 1: 0 series"):
+    with pytest.raises(NoSamplesError, match="unseen, attempt 1: 0 series"):
         by_windows(unseen, played.prometheus.instant, LINGER_S)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from scalecurve.cli import cli
-from scalecurve_timelines.mlflow_export import SESSION_TAG, NoMlflow, export
+from scalecurve_timelines.mlflow_export import SESSION_TAG, MlflowError, export
 from scalecurve_timelines.timeline import History, history
 from tests.timelines.past import write_past
 
@@ -22,7 +22,7 @@ def known(tmp_path: Path) -> History:
 def test_without_the_library_a_line_says_how_to_get_it(known: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     monkeypatch.setenv("SCALECURVE_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(NoMlflow, match="pip install mlflow"):
+    with pytest.raises(MlflowError, match="pip install mlflow"):
         export(known, str(tmp_path / "runs"))
     ran = CliRunner().invoke(cli, ["history", str(tmp_path / "past"), "--mlflow", str(tmp_path / "runs")])
     assert ran.exit_code == 3
@@ -38,7 +38,7 @@ def test_each_session_is_a_run_once(known: History, tmp_path: Path, monkeypatch:
         assert export(known, uri) == (2, 0)
         assert export(known, uri) == (0, 2)
         client = mlflow.MlflowClient(tracking_uri=uri)
-        with pytest.raises(NoMlflow, match="nowhere://"):
+        with pytest.raises(MlflowError, match="nowhere://"):
             export(known, "nowhere://there")
         (experiment,) = [e for e in client.search_experiments() if e.name == "nightly"]
         runs = client.search_runs([experiment.experiment_id])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from scalecurve.bundle.problem import FileError
-from scalecurve_api.files import PathRefused, Within
+from scalecurve_api.files import UnsafePathError, Within
 
 
 class BundleFiles(Protocol):
@@ -41,7 +41,7 @@ class FolderFiles:
             return self._place(name).read(limit)
         except FileNotFoundError:
             raise FileError("missing") from None
-        except PathRefused as error:
+        except UnsafePathError as error:
             raise FileError(str(error.strerror)) from error
         except OSError as error:
             raise FileError(f"cannot be read: {error.strerror}") from error

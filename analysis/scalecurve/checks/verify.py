@@ -78,7 +78,7 @@ def _files(bundle: Bundle) -> Iterator[Claim]:
     yield Claim("files", not problems, detail)
 
 
-class NoSshKeygen(Exception):
+class SshKeygenNotFoundError(Exception):
     """OpenSSH's ``ssh-keygen`` is not installed."""
 
 
@@ -86,10 +86,12 @@ def check_signature(digest: str | None, signature: Path, allowed_signers: Path) 
     """Whether one of the allowed signers has signed this digest, with a newline behind it.
 
     Raises:
-        NoSshKeygen: when there is nothing to check it with.
+        SshKeygenNotFoundError: when there is nothing to check it with.
     """
     if (program := shutil.which("ssh-keygen")) is None:
-        raise NoSshKeygen("ssh-keygen is not installed: a signature cannot be checked without OpenSSH's client")
+        raise SshKeygenNotFoundError(
+            "ssh-keygen is not installed: a signature cannot be checked without OpenSSH's client"
+        )
     if digest is None:
         return Claim("signature", False, "there is no ledger that could have been signed")
     files = ["-f", str(allowed_signers), "-s", str(signature)]

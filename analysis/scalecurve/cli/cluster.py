@@ -23,15 +23,15 @@ _HINTS = {401: "log in again, or use another --context", 403: "request this righ
 @contextmanager
 def cluster_errors() -> Iterator[None]:
     """End the verb with one line: 2 for a name that does not exist, 3 for a cluster that cannot be used."""
-    from scalecurve.cluster.experiments import NotThere
-    from scalecurve_kube.errors import ClusterError, Refused, Unreachable
+    from scalecurve.cluster.experiments import ExperimentNotFoundError
+    from scalecurve_kube.errors import ApiStatusError, ClusterError, UnreachableError
 
     try:
         yield
-    except NotThere as error:
+    except ExperimentNotFoundError as error:
         fail(str(error), EXIT_INPUT)
     except ClusterError as error:
-        hint = _HINTS.get(error.status) if isinstance(error, Refused) else None
-        if isinstance(error, Unreachable):
+        hint = _HINTS.get(error.status) if isinstance(error, ApiStatusError) else None
+        if isinstance(error, UnreachableError):
             hint = "is it up, and is --context the right one?"
         fail(f"{error}; {hint}" if hint else str(error), EXIT_ENVIRONMENT)

@@ -57,13 +57,13 @@ def command(
     from scalecurve.cluster.probe import (
         ALL_REDUCE,
         GroupRuns,
-        NotProbed,
+        ProbeError,
         candidates,
         culprits,
         leave_out,
         tables,
     )
-    from scalecurve.cluster.slow_nodes import AllFailed, NodeSearch
+    from scalecurve.cluster.slow_nodes import AllFailedError, NodeSearch
     from scalecurve_api.spec.experiment import ExperimentSpec
     from scalecurve_kube.blocking import connect
 
@@ -90,9 +90,9 @@ def command(
             )
             search = NodeSearch(groups.run, tolerance)
             search.find(chosen.nodes)
-        except NotProbed as error:
+        except ProbeError as error:
             fail(str(error), EXIT_INPUT)
-        except AllFailed as error:
+        except AllFailedError as error:
             fail(f"no group of nodes ran: {error}", EXIT_ENVIRONMENT)
     unit = "GB/s, bus bandwidth" if spec.workload.program == "allreduce" else "samples/s"
     show(tables(search, unit), output)

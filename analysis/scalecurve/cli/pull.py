@@ -44,14 +44,14 @@ def default_folder(name: str) -> Path:
 def fetch(name: str, bundle: Path, address: ClusterAddress, quiet: bool = False) -> Pulled:
     """Pull with a progress bar and print what was fetched and what was not; an error ends the verb."""
     from scalecurve.cluster.experiments import find
-    from scalecurve.cluster.pull import BundleRefused, pull
+    from scalecurve.cluster.pull import PullError, pull
 
     with cluster_errors():
         cluster, watched = find(address, name)
         try:
             with progress_bar("fetching", quiet) as progress:
                 pulled = pull(cluster, watched, bundle, progress)
-        except BundleRefused as error:
+        except PullError as error:
             fail(str(error), EXIT_INPUT)
     click.echo(watched.headline)
     _say(pulled)

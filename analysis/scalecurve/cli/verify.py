@@ -27,7 +27,7 @@ def command(bundle: Path, signature: Path | None, allowed_signers: Path | None, 
     Exit code 0 if nothing contradicts it, 1 if something does, 2 if it is no bundle. Who rewrites a whole ledger has a
     sound one again; only a signature shows that.
     """
-    from scalecurve.checks.verify import NoSshKeygen, check_signature, verify
+    from scalecurve.checks.verify import SshKeygenNotFoundError, check_signature, verify
 
     if (signature is None) != (allowed_signers is None):
         fail("--signature and --allowed-signers go together", EXIT_INPUT)
@@ -36,7 +36,7 @@ def command(bundle: Path, signature: Path | None, allowed_signers: Path | None, 
     if signature is not None and allowed_signers is not None:
         try:
             claim = check_signature(verified.digest, signature, allowed_signers)
-        except NoSshKeygen as error:
+        except SshKeygenNotFoundError as error:
             fail(str(error), EXIT_ENVIRONMENT)
         verified = replace(verified, claims=(*verified.claims, claim))
     if only_digest and verified.holds and verified.digest:

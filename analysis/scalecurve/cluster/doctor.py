@@ -16,7 +16,7 @@ from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment, Tr
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.text import count
 from scalecurve_kube.blocking import BlockingCluster
-from scalecurve_kube.errors import Refused
+from scalecurve_kube.errors import ApiStatusError
 from scalecurve_kube.resources import ACCESS_REVIEWS, CLAIMS, LEASES, NAMESPACES, NODES, PODS, QUOTAS, Object, Resource
 
 LEASE = "scalecurve-operator"
@@ -70,7 +70,7 @@ def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None
     for what, check in CHECKS.loadable().items():
         try:
             checks += check(context)
-        except Refused as refused:
+        except ApiStatusError as refused:
             do = "could not be checked; request permission to read it"
             checks.append(ClusterCheck(what, refused.message, None, do))
     return checks
@@ -194,7 +194,7 @@ def _nodes(context: DoctorContext) -> Iterator[ClusterCheck]:
     unknown = ""
     try:
         busy = cluster.list(PODS, all_namespaces=True, fieldSelector="status.phase!=Succeeded,status.phase!=Failed")
-    except Refused:
+    except ApiStatusError:
         unknown = "; no permission to see what is in use"
     nodes = capacity.usable_nodes(every, busy, spec)
     selected = " matching spec.pod" if spec and (spec.pod.node_selector or spec.pod.tolerations) else ""

@@ -17,7 +17,7 @@ from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_kube.address import ClusterAddress
 from scalecurve_kube.blocking import BlockingCluster, connect
-from scalecurve_kube.errors import ClusterError, Refused
+from scalecurve_kube.errors import ApiStatusError, ClusterError
 from scalecurve_kube.resources import EXPERIMENTS, TRIALS
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -25,7 +25,7 @@ _SAFE_NAME: TypeAdapter[str] = TypeAdapter(SafeName)
 _FEW = 20
 
 
-class NotThere(ClusterError):
+class ExperimentNotFoundError(ClusterError):
     """No such experiment; the message says where it was looked for and what exists."""
 
 
@@ -110,7 +110,7 @@ def find(address: ClusterAddress, name: str) -> tuple[BlockingCluster, Watched]:
     """Find an experiment by name.
 
     Raises:
-        NotThere: also when no cluster was named and none can be looked into.
+        ExperimentNotFoundError: also when no cluster was named and none can be looked into.
         ClusterError: when a cluster was named and cannot be asked.
     """
     try:
@@ -118,7 +118,7 @@ def find(address: ClusterAddress, name: str) -> tuple[BlockingCluster, Watched]:
     except ClusterError as error:
         if address.explicit:
             raise
-        raise NotThere(f"{name}: no such folder, and no cluster to look in: {error}") from error
+        raise ExperimentNotFoundError(f"{name}: no such folder, and no cluster to look in: {error}") from error
     return cluster, read(cluster, name)
 
 
@@ -126,12 +126,12 @@ def read(cluster: BlockingCluster, name: str) -> Watched:
     """The experiment as it is now.
 
     Raises:
-        NotThere: when there is none.
+        ExperimentNotFoundError: when there is none.
         ClusterError: when the cluster cannot be asked, or keeps what this version does not understand.
     """
     document = cluster.get(EXPERIMENTS, name)
     if document is None:
-        raise NotThere(_absent(cluster, name))
+        raise ExperimentNotFoundError(_absent(cluster, name))
     try:
         experiment = ScalingExperiment.model_validate({**document, "status": None})
     except ValidationError as error:
@@ -189,7 +189,7 @@ def _absent(cluster: BlockingCluster, name: str) -> str:
     looked = f"{name}: no such folder, and no such experiment in namespace {cluster.namespace} of {cluster.name}"
     try:
         there = [document["metadata"]["name"] for document in cluster.list(EXPERIMENTS)]
-    except Refused as refused:
+    except ApiStatusError as refused:
         missing = "; ScaleCurve is not installed there: see `scalecurve doctor --cluster`"
         return looked + (missing if refused.status == 404 else "")
     few = ", ".join(sorted(there)[:_FEW]) + (f" and {len(there) - _FEW} more" if len(there) > _FEW else "")

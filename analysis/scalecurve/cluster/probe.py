@@ -16,7 +16,7 @@ from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_api.validation.rules import check
 from scalecurve_kube.blocking import BlockingCluster
-from scalecurve_kube.errors import ClusterError, Refused
+from scalecurve_kube.errors import ApiStatusError, ClusterError
 from scalecurve_kube.resources import EXPERIMENTS, NODES, PODS, Object
 
 _ENDED = ("Succeeded", "Failed", "Cancelled")
@@ -32,7 +32,7 @@ ALL_REDUCE: dict[str, Any] = {
 """What runs in each group unless an experiment is named: the all-reduce alone."""
 
 
-class NotProbed(Exception):
+class ProbeError(Exception):
     """There is nothing to compare; the message says what to do."""
 
 
@@ -57,25 +57,25 @@ def candidates(
         workers: workers per node; by default one for each GPU, and one without GPUs.
 
     Raises:
-        NotProbed: fewer than two nodes, or one of ``names`` that does not exist or is not free.
+        ProbeError: fewer than two nodes, or one of ``names`` that does not exist or is not free.
         ClusterError: the cluster does not answer, or nodes may not be listed.
     """
     try:
         busy = cluster.list(PODS, all_namespaces=True, fieldSelector="status.phase!=Succeeded,status.phase!=Failed")
-    except Refused:
+    except ApiStatusError:
         busy = []  # Then a node that is in use makes its group wait.
     every = capacity.usable_nodes(cluster.list(NODES, all_namespaces=True), busy, spec)
     chosen = [node for node in every if not names or node.name in names]
     if missing := sorted(set(names) - {node.name for node in chosen}):
-        raise NotProbed(f"--node {', '.join(missing)}: not a ready node that the experiment's pods may run on")
+        raise ProbeError(f"--node {', '.join(missing)}: not a ready node that the experiment's pods may run on")
     devices = [int(node.allocatable.get(_GPU, 0)) for node in chosen]
     per_node = workers or max(1, min((amount for amount in devices if amount), default=1))
     needs = {_GPU: per_node} if any(devices) else {}
     free = [node.name for node in chosen if all(node.free.get(what, 0) >= amount for what, amount in needs.items())]
     if taken := [name for name in names if name not in free]:
-        raise NotProbed(f"--node {', '.join(taken)}: has no {per_node} free {_GPU}")
+        raise ProbeError(f"--node {', '.join(taken)}: has no {per_node} free {_GPU}")
     if len(free) < 2:
-        raise NotProbed(f"{len(free)} of {len(every)} ready nodes are free; a probe compares at least two")
+        raise ProbeError(f"{len(free)} of {len(every)} ready nodes are free; a probe compares at least two")
     return ProbedNodes(tuple(sorted(free)), per_node, any(devices))
 
 
@@ -125,7 +125,7 @@ class GroupRuns:
         """Run the workload on these nodes.
 
         Raises:
-            NotProbed: the workload cannot be run as one point on so many nodes.
+            ProbeError: the workload cannot be run as one point on so many nodes.
             ClusterError: the cluster refuses the experiment, or stops answering.
         """
         self.count += 1
@@ -133,9 +133,9 @@ class GroupRuns:
         tree = experiment_on(self.spec, name, self.cluster.namespace, nodes, self.workers, self.repetitions, self.gpus)
         experiment = ScalingExperiment.model_validate(tree)
         if problems := check(experiment):
-            raise NotProbed(f"on {', '.join(nodes)}: {problems[0]}")
+            raise ProbeError(f"on {', '.join(nodes)}: {problems[0]}")
         if len(list(expand_points(experiment.spec))) != 1:
-            raise NotProbed("spec.scaling.batch.ladder: a probe runs one point; set batch.perWorker in its place")
+            raise ProbeError("spec.scaling.batch.ladder: a probe runs one point; set batch.perWorker in its place")
         self.cluster.request("POST", EXPERIMENTS.path(self.cluster.namespace), tree)
         try:
             status = self._await_end(name)

@@ -51,7 +51,7 @@ _MADE = (RECORD_FILE, STEPS_FILE, EVALS_FILE, EXTREMES_FILE, "logs")
 Progress = Callable[[int, int], None]
 
 
-class BundleRefused(Exception):
+class PullError(Exception):
     """The folder belongs to something else; the message says what to do."""
 
 
@@ -90,7 +90,7 @@ def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Pro
         What was fetched, what was there, and what is missing.
 
     Raises:
-        BundleRefused: when the folder holds something else, or another pull fills it.
+        PullError: when the folder holds something else, or another pull fills it.
         ClusterError: when the cluster cannot be asked, or a trial's name is no plain name: nothing is touched then.
         OSError: when the folder cannot be written.
     """
@@ -213,23 +213,21 @@ def _refuse_foreign(bundle: Path, watched: Watched) -> None:
     if not bundle.exists():
         return
     if not bundle.is_dir():
-        raise BundleRefused(f"{bundle}: is a file; choose a folder with --into")
+        raise PullError(f"{bundle}: is a file; choose a folder with --into")
     if not (bundle / EXPERIMENT_FILE).exists():
         others = sorted(entry.name for entry in bundle.iterdir() if entry.name != ".work")
         if others:
-            raise BundleRefused(
-                f"{bundle}: holds {others[0]} and no {EXPERIMENT_FILE}; choose another folder with --into"
-            )
+            raise PullError(f"{bundle}: holds {others[0]} and no {EXPERIMENT_FILE}; choose another folder with --into")
         return
     try:
         there = parse_experiment(FolderFiles(bundle).read(EXPERIMENT_FILE, MAX_EXPERIMENT_BYTES))
     except FileError as error:
-        raise BundleRefused(f"{bundle}/{EXPERIMENT_FILE}: {error}; choose another folder with --into") from error
+        raise PullError(f"{bundle}/{EXPERIMENT_FILE}: {error}; choose another folder with --into") from error
     if there.metadata.name != watched.name:
-        raise BundleRefused(f"{bundle}: belongs to {there.metadata.name}; choose another folder with --into")
+        raise PullError(f"{bundle}: belongs to {there.metadata.name}; choose another folder with --into")
     if there.metadata.uid != watched.experiment.metadata.uid:
         was = "another experiment of this name" if there.metadata.uid else "an experiment that ran on one machine"
-        raise BundleRefused(f"{bundle}: belongs to {was}; choose another folder with --into")
+        raise PullError(f"{bundle}: belongs to {was}; choose another folder with --into")
 
 
 def _refuse_links(root: Within, trials: Sequence[BegunTrial]) -> None:
@@ -245,7 +243,7 @@ def _refuse_links(root: Within, trials: Sequence[BegunTrial]) -> None:
     ]
     for place in made:
         if (status := place.status()) is not None and stat.S_ISLNK(status.st_mode):
-            raise BundleRefused(
+            raise PullError(
                 f"{place}: is a link to {os.readlink(place.path)}, and no engine makes one in a bundle: "
                 "copy what it points to into its place, or choose another folder with --into"
             )
@@ -277,7 +275,7 @@ def _lock_folder(root: Within) -> Iterator[Within]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BundleRefused(f"{root}: another pull or run is using it; wait, or use --into") from None
+            raise PullError(f"{root}: another pull or run is using it; wait, or use --into") from None
         work = root / ".work" / "pull"
         work.remove()
         work.make()

@@ -43,7 +43,7 @@ class RelativeRate:
     high: float | None
 
 
-class AllFailed(Exception):
+class AllFailedError(Exception):
     """No group ran, so there is nothing to compare with; the message is the first one's."""
 
 
@@ -66,14 +66,14 @@ class NodeSearch:
         """NodeSearch ``nodes``; with fewer than four every pair is run.
 
         Raises:
-            AllFailed: when no group ran.
+            AllFailedError: when no group ran.
         """
         groups = groups_of(nodes)
         self.size = len(groups[0])
         self.runs += [self.run(group) for group in groups]
         ranked = sorted((run.log_rate for run in self.runs if run.rates), reverse=True)
         if not ranked:
-            raise AllFailed(self.runs[0].problem)
+            raise AllFailedError(self.runs[0].problem)
         # Not the median: most groups may have a slow node. Not the fastest of many, which is so by chance.
         self.reference = ranked[len(ranked) // 8]
         slow = [run.nodes for run in self.runs if self.is_slow(run)]

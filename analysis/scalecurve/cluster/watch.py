@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable
 
-from scalecurve.cluster.experiments import NotThere, Watched, read
+from scalecurve.cluster.experiments import ExperimentNotFoundError, Watched, read
 from scalecurve_kube.blocking import BlockingCluster
-from scalecurve_kube.errors import ClusterError, Refused
+from scalecurve_kube.errors import ApiStatusError, ClusterError
 
 Show = Callable[[Watched], None]
 
 
-class Deleted(NotThere):
+class ExperimentDeletedError(ExperimentNotFoundError):
     """The experiment was deleted while it was watched."""
 
 
@@ -37,8 +37,8 @@ def watch(
         The last snapshot.
 
     Raises:
-        Deleted: when the experiment is gone, or another one has its name now.
-        Refused: when the server no longer lets us look.
+        ExperimentDeletedError: when the experiment is gone, or another one has its name now.
+        ApiStatusError: when the server no longer lets us look.
     """
     while True:
         show(watched)
@@ -47,9 +47,9 @@ def watch(
         sleep(every)
         try:
             now = read(cluster, watched.name)
-        except NotThere as error:
-            raise Deleted(f"{watched.name} was deleted from namespace {cluster.namespace}") from error
-        except Refused as error:
+        except ExperimentNotFoundError as error:
+            raise ExperimentDeletedError(f"{watched.name} was deleted from namespace {cluster.namespace}") from error
+        except ApiStatusError as error:
             if error.status < 500:
                 raise
             unreachable(str(error))
@@ -58,7 +58,7 @@ def watch(
             unreachable(str(error))
             continue
         if now.experiment.metadata.uid != watched.experiment.metadata.uid:
-            raise Deleted(f"{watched.name} was deleted, and a new experiment has the same name")
+            raise ExperimentDeletedError(f"{watched.name} was deleted, and a new experiment has the same name")
         watched = now
 
 

@@ -88,11 +88,11 @@ def command(
         fail(f"--catalog {error.filename or catalog}: {error.strerror}", EXIT_ENVIRONMENT)
     show(tables, output, {"bundlesRead": found.read, "bundles": found.bundles})
     if mlflow is not None:
-        from scalecurve_timelines.mlflow_export import NoMlflow, export
+        from scalecurve_timelines.mlflow_export import MlflowError, export
 
         try:
             logged, known = export(found, mlflow)
-        except NoMlflow as error:
+        except MlflowError as error:
             fail(f"--mlflow: {error}", EXIT_ENVIRONMENT)
         click.echo(printable(f"{count(logged, 'run')} logged at {mlflow}, {known} before"), err=output != "table")
     if site is not None:

@@ -19,7 +19,7 @@ _SMALL = 4096  # below this number of combinations walking is faster than counti
 _WORK = 300_000  # rules tried in one search, a second or two; real exclusions need a few thousand
 
 
-class Entangled(ValueError):
+class EntangledRulesError(ValueError):
     """Rules that tie so many axes together that their combinations cannot be counted in reasonable time."""
 
 
@@ -30,7 +30,7 @@ class _Search:
     def spend(self, work: int) -> None:
         self.left -= work
         if self.left < 0:
-            raise Entangled("the exclusions tie too many axes together to be counted")
+            raise EntangledRulesError("the exclusions tie too many axes together to be counted")
 
 
 def distinct(values: Sequence[AxisValue]) -> list[AxisValue]:
@@ -52,7 +52,7 @@ def count(axes: Axes, rules: Sequence[Rule], bound: int | None = None, search: _
     """Number of combinations that no rule excludes; beyond ``bound`` it is only known to be larger.
 
     Raises:
-        Entangled: when that takes too long to find out.
+        EntangledRulesError: when that takes too long to find out.
     """
     search = search or _Search()
     search.spend(1 + len(rules))
@@ -79,7 +79,7 @@ def expand(axes: Axes, rules: Sequence[Rule]) -> Iterator[dict[str, AxisValue]]:
     """Every combination that no rule excludes, the last axis varying fastest.
 
     Raises:
-        Entangled: when that takes too long to find out.
+        EntangledRulesError: when that takes too long to find out.
     """
     search = _Search()
     return _expand(axes, rules, search) if count(axes, rules, 0, search) else iter(())

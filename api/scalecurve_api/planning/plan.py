@@ -162,7 +162,7 @@ def count_trials(spec: ExperimentSpec, limit: int | None = None) -> int:
     With ``limit`` the count stops as soon as it is exceeded; the result is then only known to be larger.
 
     Raises:
-        Entangled: when the exclusions cannot be counted in reasonable time.
+        EntangledRulesError: when the exclusions cannot be counted in reasonable time.
     """
     axes = {name: distinct(values) for name, values in spec.axes.items()}
     rules = _rules(spec)

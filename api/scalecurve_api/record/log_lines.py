@@ -50,11 +50,11 @@ def unframe(lines: Iterable[str]) -> bytes:
     return reader.payload()
 
 
-class RecordTooLarge(EnvelopeError):
+class RecordTooLargeError(EnvelopeError):
     """The log announces a record of more bytes than are read."""
 
 
-class LogTooLarge(EnvelopeError):
+class LogTooLargeError(EnvelopeError):
     """The log goes on and on."""
 
 
@@ -73,12 +73,12 @@ class LogReader:
         """The next bytes of the log, cut anywhere.
 
         Raises:
-            LogTooLarge: they are more than ``most_log_bytes`` by now, or more lines than any record has.
-            RecordTooLarge: they announce a record of more than ``most_bytes``.
+            LogTooLargeError: they are more than ``most_log_bytes`` by now, or more lines than any record has.
+            RecordTooLargeError: they announce a record of more than ``most_bytes``.
         """
         self._read += len(data)
         if self._read > self._most_log:
-            raise LogTooLarge(f"the log has more than {self._most_log >> 20} MiB, which are read")
+            raise LogTooLargeError(f"the log has more than {self._most_log >> 20} MiB, which are read")
         data = self._rest + data
         begin = 0
         # Only lines with a mark are looked at: most of a log is anything else, of any size and number of lines.
@@ -93,7 +93,7 @@ class LogReader:
         at = line.rfind(MARK)
         self._lines_left -= at >= 0
         if self._lines_left < 0:
-            raise LogTooLarge(f"the log has more lines of records than one of {self._most} bytes has")
+            raise LogTooLargeError(f"the log has more lines of records than one of {self._most} bytes has")
         match = _LINE.match(line, at) if at >= 0 else None
         if match is None:
             return
@@ -128,7 +128,7 @@ class LogReader:
 
     def _begin(self, key: str, frame: "_Frame") -> None:
         if frame.size > self._most:
-            raise RecordTooLarge(f"the record has {frame.size} bytes, at most {self._most} are read")
+            raise RecordTooLargeError(f"the record has {frame.size} bytes, at most {self._most} are read")
         if frame.parts > frame.size // _LEAST_PART + 1:
             self._wrong = f"the record has {frame.parts} parts of {frame.size} bytes"
         else:

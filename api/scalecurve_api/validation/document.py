@@ -45,7 +45,7 @@ _PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float
 _MAX_BITS = 4096
 
 
-class _Refused(Exception):
+class _ViolationError(Exception):
     def __init__(self, line: int, path: Path, value: object, violation: Violation) -> None:
         super().__init__(violation.text)
         self.line, self.path, self.value, self.violation = line, path, value, violation
@@ -61,7 +61,7 @@ class _Loader(yaml.SafeLoader):
         if self._depth > MAX_DEPTH:
             # PyYAML would follow it until Python's stack overflows.
             nested = expected(f"values nested at most {MAX_DEPTH} deep")
-            raise _Refused(self.get_mark().line + 1, (), Description("deeper nesting"), nested)
+            raise _ViolationError(self.get_mark().line + 1, (), Description("deeper nesting"), nested)
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -86,7 +86,7 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
             document = Document(file, None)
             document.value = _value(loader, root, (), document.lines, [0])
             documents.append(document)
-    except _Refused as error:
+    except _ViolationError as error:
         return documents, [Problem(error.path, error.value, error.violation, file=file, line=error.line)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -110,9 +110,9 @@ def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int],
     counted[0] += 1
     if counted[0] > MAX_NODES or len(path) > MAX_DEPTH:
         smaller = expected(f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep")
-        raise _Refused(line, path, Description("a larger document"), smaller)
+        raise _ViolationError(line, path, Description("a larger document"), smaller)
     if node.tag not in _PLAIN:
-        raise _Refused(
+        raise _ViolationError(
             line, path, Description(f"the tag {_short_tag(node.tag)}"), expected("plain values without tags")
         )
     if isinstance(node, yaml.MappingNode):
@@ -134,11 +134,11 @@ def _scalar(loader: _Loader, node: yaml.Node, path: Path) -> Any:
         value = None
     got, line = str(node.value), node.start_mark.line + 1
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise _Refused(line, path, got, expected(f"a number of at most {_MAX_BITS} bits"))
+        raise _ViolationError(line, path, got, expected(f"a number of at most {_MAX_BITS} bits"))
     if value is None and node.tag != "tag:yaml.org,2002:null":
-        raise _Refused(line, path, got, expected(f"a value that can be read as {_short_tag(node.tag)}"))
+        raise _ViolationError(line, path, got, expected(f"a value that can be read as {_short_tag(node.tag)}"))
     if isinstance(value, str) and not _encodable(value):
-        raise _Refused(line, path, value, expected("valid Unicode text"))
+        raise _ViolationError(line, path, value, expected("valid Unicode text"))
     return value
 
 
@@ -155,12 +155,14 @@ def _pairs(loader: _Loader, node: yaml.MappingNode, path: Path) -> Iterator[tupl
     for key_node, child in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
-            raise _Refused(line, path, Description("a key that is a list or a mapping"), expected("a plain name"))
+            raise _ViolationError(
+                line, path, Description("a key that is a list or a mapping"), expected("a plain name")
+            )
         key = str(key_node.value)
         if not _encodable(key):
-            raise _Refused(line, path, key, expected("a key of valid Unicode text"))
+            raise _ViolationError(line, path, key, expected("a key of valid Unicode text"))
         if key in seen:
-            raise _Refused(line, (*path, key), Description("a duplicate key"), expected_once("key"))
+            raise _ViolationError(line, (*path, key), Description("a duplicate key"), expected_once("key"))
         seen.add(key)
         yield key, (line, child)
 

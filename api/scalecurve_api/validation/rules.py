@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from scalecurve_api.contract import places
 from scalecurve_api.model import MOST_COUNT
 from scalecurve_api.planning.axes import RESERVED, AxisError, axis_names, is_axis, open_axes, resolve, same_value
-from scalecurve_api.planning.combinations import Entangled
+from scalecurve_api.planning.combinations import EntangledRulesError
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, layouts_of
 from scalecurve_api.problem import (
     NOTHING,
@@ -72,7 +72,7 @@ def check(experiment: ScalingExperiment) -> list[Problem]:
 def _too_many_or_none(spec: ExperimentSpec) -> Problem | None:
     try:
         trials = count_trials(spec, MAX_TRIALS // spec.measure.sessions.count) * spec.measure.sessions.count
-    except Entangled as error:
+    except EntangledRulesError as error:
         return Problem(("spec", "exclude"), Description(error), expected("fewer rules, or rules over fewer axes"))
     if trials > MAX_TRIALS:
         fewer = expected(f"at most {MAX_TRIALS} trials; make an axis shorter, or exclude combinations")

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scalecurve_local.errors import Unavailable
+from scalecurve_local.errors import UnavailableError
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ def survey_gpus(environment: Mapping[str, str]) -> tuple[Gpu, ...]:
     """The GPUs that ``CUDA_VISIBLE_DEVICES`` selects, in its order.
 
     Raises:
-        Unavailable: when it names a GPU that does not exist.
+        UnavailableError: when it names a GPU that does not exist.
     """
     return visible(_list_gpus(), environment.get("CUDA_VISIBLE_DEVICES"))
 
@@ -28,7 +28,7 @@ def visible(gpus: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
     """Apply ``CUDA_VISIBLE_DEVICES``: indices or prefixes of UUIDs; empty or -1 hides all.
 
     Raises:
-        Unavailable: for an entry that matches no GPU. (CUDA silently drops it and all entries after it.)
+        UnavailableError: for an entry that matches no GPU. (CUDA silently drops it and all entries after it.)
     """
     if setting is None:
         return tuple(gpus)
@@ -44,7 +44,7 @@ def visible(gpus: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
             matches = [gpu for gpu in gpus if gpu.uuid.startswith(entry)]
         if len(matches) != 1:
             have = ", ".join(f"{index} {gpu.uuid}" for index, gpu in enumerate(gpus)) or "none"
-            raise Unavailable(
+            raise UnavailableError(
                 f"CUDA_VISIBLE_DEVICES={setting}: {entry!r} does not name exactly one GPU; this machine has: {have}"
             )
         chosen += matches

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalecurve_local.durable import storing
-from scalecurve_local.errors import Unavailable
-from scalecurve_local.stop import Interrupted
+from scalecurve_local.errors import UnavailableError
+from scalecurve_local.stop import StopRequestedError
 from scalecurve_local.supervision.supervisor import identity
 
 LOCKS_ENV = "SCALECURVE_LOCKS"
@@ -73,8 +73,8 @@ def take(
     A holder whose engine is dead is waited for in any case, up to a minute: its supervisors are ending processes.
 
     Raises:
-        Unavailable: when another run holds one of them and ``wait`` is false.
-        Interrupted: when ``stopped`` while waiting.
+        UnavailableError: when another run holds one of them and ``wait`` is false.
+        StopRequestedError: when ``stopped`` while waiting.
         StorageError: when a lock file cannot be opened.
     """
     me = Holder(os.getpid(), identity(os.getpid()), str(bundle))
@@ -92,7 +92,7 @@ def take(
         ending_since = None if alive else ending_since or time.monotonic()
         by = f"another run (process {holder.pid}, bundle {holder.bundle})" if holder else "another run"
         if (alive and not wait) or (ending_since and not wait and time.monotonic() - ending_since > _ENDING_S):
-            raise Unavailable(f"{resource} is in use by {by}; wait for it to end, or stop it")
+            raise UnavailableError(f"{resource} is in use by {by}; wait for it to end, or stop it")
         message = "waiting for the processes of an earlier run to end"
         if alive:
             message = f"waiting for {resource}, in use by {by}; --no-wait fails instead"
@@ -100,7 +100,7 @@ def take(
             say(message)
             last_message = message
         if stopped():
-            raise Interrupted
+            raise StopRequestedError
         time.sleep(_POLL_S)
 
 

@@ -18,7 +18,7 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_api.text import count
 from scalecurve_local.devices.cores import Cores
 from scalecurve_local.devices.gpus import Gpu
-from scalecurve_local.errors import BadInput, Unavailable
+from scalecurve_local.errors import InputError, UnavailableError
 
 GPU_RESOURCE = "nvidia.com/gpu"
 _ONE_THREAD = (
@@ -68,12 +68,12 @@ def allot(trials: Sequence[TrialSpec], machine: Machine, oversubscribe: bool) ->
     """Divide the machine among the workers of every trial of a plan.
 
     Raises:
-        BadInput: for trials that can never run on one machine.
-        Unavailable: for more workers than devices or cores (``oversubscribe`` allows it), or missing devices.
+        InputError: for trials that can never run on one machine.
+        UnavailableError: for more workers than devices or cores (``oversubscribe`` allows it), or missing devices.
     """
     for trial in trials:
         if trial.point.nodes > 1:
-            raise BadInput(
+            raise InputError(
                 f"spec.placement: the layout {trial.point.layout} of trial {trial.name} needs {trial.point.nodes} "
                 "nodes, and `scalecurve run` has one machine; leave placement out, or run the experiment on a cluster"
             )
@@ -117,10 +117,12 @@ def _uses_gpu(trial: TrialSpec, machine: Machine) -> bool:
     workload = trial.workload
     limit = trial.resources.limits.get(GPU_RESOURCE)
     if limit is not None and str(limit) not in ("0", "1"):
-        raise BadInput(f"spec.resources.limits.{GPU_RESOURCE}: got {limit}; expected 1, since a worker drives one GPU")
+        raise InputError(
+            f"spec.resources.limits.{GPU_RESOURCE}: got {limit}; expected 1, since a worker drives one GPU"
+        )
     if workload.device is DeviceType.cpu:
         if workload.backend is Backend.nccl:
-            raise BadInput("spec.workload.backend: got nccl; not supported on device cpu; use gloo or mpi")
+            raise InputError("spec.workload.backend: got nccl; not supported on device cpu; use gloo or mpi")
         return False
     if workload.host_only:
         return False
@@ -131,7 +133,7 @@ def _uses_gpu(trial: TrialSpec, machine: Machine) -> bool:
     }
     for name, needed in needs.items():
         if needed and not machine.gpus:
-            raise Unavailable(f"{name} needs a GPU, and this machine has no visible GPU")
+            raise UnavailableError(f"{name} needs a GPU, and this machine has no visible GPU")
     return bool(machine.gpus)
 
 
@@ -144,7 +146,7 @@ def _cpu_limit(resources: Resources) -> int | None:
         cores = quantity.value(limit)
         if cores >= 1 and cores == int(cores):
             return int(cores)
-    raise BadInput(f"spec.resources.limits.cpu: got {limit!r}; expected a whole number of cores on one machine")
+    raise InputError(f"spec.resources.limits.cpu: got {limit!r}; expected a whole number of cores on one machine")
 
 
 def _cores_per_worker(limit: int | None, workers: int, cores: Cores, pinned: bool) -> tuple[int, list[int]]:
@@ -169,7 +171,7 @@ def _cores_per_worker(limit: int | None, workers: int, cores: Cores, pinned: boo
 def _enough(needed: int, there: int, text: str, oversubscribe: bool) -> None:
     if needed > there and not oversubscribe:
         anyway = "--oversubscribe runs it anyway, and its trials come out Invalid"
-        raise Unavailable(f"spec.scaling.workers: {text}; {anyway}")
+        raise UnavailableError(f"spec.scaling.workers: {text}; {anyway}")
 
 
 def _share(slots: Sequence[int], width: int, order: Sequence[int], gpus: Sequence[Gpu], pinned: bool) -> Share:

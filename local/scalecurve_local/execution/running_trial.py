@@ -18,10 +18,10 @@ from scalecurve_local.attempt import EXIT_FILE, LOGS, ORDER_FILE, AttemptFolder,
 from scalecurve_local.devices.cores import oom_counters
 from scalecurve_local.devices.shares import Share
 from scalecurve_local.ending import end_of_log
-from scalecurve_local.errors import EngineError, StorageError, Unavailable
+from scalecurve_local.errors import EngineError, StorageError, UnavailableError
 from scalecurve_local.execution.commands import Command, commands
 from scalecurve_local.execution.environment import trial_environment
-from scalecurve_local.execution.forking.client import ForkedSupervisor, ForkServer, ForkServerGone
+from scalecurve_local.execution.forking.client import ForkedSupervisor, ForkServer, ForkServerError
 from scalecurve_local.supervision import supervisor
 from scalecurve_local.supervision.orphans import end_marked, new_id, remove_temporary, temporary_of
 
@@ -72,7 +72,7 @@ class RunningTrial:
 
         Raises:
             StorageError: when the attempt's files cannot be written.
-            Unavailable: when no process can be started, or the launcher is missing.
+            UnavailableError: when no process can be started, or the launcher is missing.
         """
         self.trial, self.attempt, self.id = trial, attempt, new_id()
         trial_file = attempt.folder / contract.TRIAL_FILE
@@ -183,7 +183,7 @@ def _start(
         log = os.fdopen((attempt.folder / _LOG).descriptor(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
     with log:
         if fork_server is not None:
-            with suppress(ForkServerGone):
+            with suppress(ForkServerError):
                 return fork_server.start(order, environment, log.fileno(), descriptors)
         try:
             return subprocess.Popen(
@@ -198,4 +198,4 @@ def _start(
                 bufsize=0,
             )
         except OSError as error:
-            raise Unavailable(f"cannot start a process ({error.strerror}); continue with --resume") from error
+            raise UnavailableError(f"cannot start a process ({error.strerror}); continue with --resume") from error

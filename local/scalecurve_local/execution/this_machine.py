@@ -23,7 +23,7 @@ from scalecurve_local.devices.cores import survey_cores
 from scalecurve_local.devices.gpus import survey_gpus
 from scalecurve_local.devices.locks import Locks, device_lock_files, take
 from scalecurve_local.devices.shares import Allotment, Machine, allot
-from scalecurve_local.errors import BadInput, Unavailable
+from scalecurve_local.errors import InputError, UnavailableError
 from scalecurve_local.execution.commands import check_installed, check_variables
 from scalecurve_local.execution.forking.client import ForkServer
 from scalecurve_local.execution.running_trial import RunningTrial
@@ -35,7 +35,7 @@ def survey() -> Machine:
     """The cores and GPUs that a run may use.
 
     Raises:
-        Unavailable: when ``CUDA_VISIBLE_DEVICES`` names what is not there.
+        UnavailableError: when ``CUDA_VISIBLE_DEVICES`` names what is not there.
     """
     return Machine(survey_cores(), survey_gpus(os.environ))
 
@@ -66,7 +66,7 @@ class ThisMachine:
     ) -> Sequence[str]:
         """Divide the machine among the workers, and check that what they need is installed."""
         if platform.system() != "Linux":
-            raise Unavailable(f"experiments run on Linux only (prctl, /proc), and this is {platform.system()}")
+            raise UnavailableError(f"experiments run on Linux only (prctl, /proc), and this is {platform.system()}")
         machine = survey()
         allotment = allot(trials, machine, self._options.get("oversubscribe", False))
         _refuse_other_cores(bundle, spec, allotment, earlier)
@@ -137,7 +137,7 @@ def _refuse_other_cores(
     """The workers of added points have as many cores as those before, or the curve would bend for that.
 
     Raises:
-        BadInput: when they would have another number.
+        InputError: when they would have another number.
     """
     for name, record in earlier.items():
         share = allotment.shares[name]
@@ -145,7 +145,7 @@ def _refuse_other_cores(
             continue
         before, now = len(record.topology[0].cores), len(share.cores[0])
         if before != now:
-            raise BadInput(
+            raise InputError(
                 f"{bundle}: each worker had {count(before, 'core')}, and would have {now} with "
                 f"{max(spec.scaling.workers)} workers: run all worker counts anew, or begin with "
                 "spec.resources.limits.cpu, which holds for all"

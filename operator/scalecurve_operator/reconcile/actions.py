@@ -8,14 +8,14 @@ from scalecurve_api.crds.status import one_line
 from scalecurve_api.spec.object_names import job_name
 from scalecurve_api.spec.trial import FailedReason, TrialPhase
 from scalecurve_kube.cluster import Cluster
-from scalecurve_kube.errors import ClusterError, Refused
+from scalecurve_kube.errors import ApiStatusError, ClusterError
 from scalecurve_kube.resources import TRIALS, Object, owner_uids, resource_of, timestamp
 from scalecurve_operator.cache.cached_objects import Cause, ExperimentObjects, Key
 from scalecurve_operator.metrics import TRIALS_ENDED
 from scalecurve_operator.reconcile.collect import UncollectedAttempt, collect_attempt
 from scalecurve_operator.reconcile.job_probe import deadline_cause
-from scalecurve_operator.reconcile.judge_process import JudgeUnavailable
-from scalecurve_operator.reconcile.trial import PERMANENT, Conflict, NameTaken, TrialReconciliation
+from scalecurve_operator.reconcile.judge_process import JudgeUnavailableError
+from scalecurve_operator.reconcile.trial import PERMANENT, ConflictError, NameTakenError, TrialReconciliation
 from scalecurve_operator.runners import RUNNERS, JobRequestError
 from scalecurve_operator.status import events, render
 
@@ -43,9 +43,9 @@ async def start(trial: TrialReconciliation, attempt: int) -> None:
         await trial.create()
     if trial.object.owner != rec.index.uid:
         await trial.refetch()
-        raise NameTaken(f"ScalingTrial {name} exists and belongs to another owner")
+        raise NameTakenError(f"ScalingTrial {name} exists and belongs to another owner")
     if any(past >= attempt for past, _ in trial.object.history):
-        raise Conflict(f"attempt {attempt} of {name} already has a result")
+        raise ConflictError(f"attempt {attempt} of {name} already has a result")
     if attempt > trial.object.attempts:
         await trial.require_no_job()
     await trial.write_status(render.claimed(await trial.full_status(), attempt, job_name(name, attempt), time.time()))
@@ -57,7 +57,7 @@ async def start(trial: TrialReconciliation, attempt: int) -> None:
     job["metadata"]["ownerReferences"] = [TRIALS.owner(name, trial.object.uid, blockOwnerDeletion=False)]
     try:
         created = await _create_job(trial, job)
-    except Refused as refused:
+    except ApiStatusError as refused:
         if refused.status not in PERMANENT:
             raise
         await _fail_to_start(trial, attempt, (FailedReason.job_rejected, refused.message))
@@ -66,7 +66,7 @@ async def start(trial: TrialReconciliation, attempt: int) -> None:
     logger.info("%s: started attempt %d of %s as %s %s", rec.key, attempt, name, job["kind"], created_name)
     rec.cache.upsert_job(created)
     if (cached := rec.objects.jobs.get(created_name)) is None:
-        raise Conflict(f"{created_name} was deleted as soon as it was created")
+        raise ConflictError(f"{created_name} was deleted as soon as it was created")
     await trial.create_companions(cached)
 
 
@@ -75,7 +75,7 @@ async def _create_job(trial: TrialReconciliation, job: Object) -> Object:
     if created is None:
         created = await trial.fetch_job(job["metadata"]["name"])
         if created is None or trial.object.uid not in owner_uids(created):
-            raise NameTaken(f"{job['kind']} {job['metadata']['name']} exists and belongs to another owner")
+            raise NameTakenError(f"{job['kind']} {job['metadata']['name']} exists and belongs to another owner")
     return created
 
 
@@ -86,7 +86,7 @@ async def delete_jobs(cluster: Cluster, key: Key, objects: ExperimentObjects) ->
         await cluster.delete(resource, key.namespace, job.name, "Foreground", job.uid)
 
 
-class CollectionFailed(Exception):
+class CollectionError(Exception):
     """What an attempt left could not be collected; try again ``after`` seconds."""
 
     def __init__(self, problem: str, after: float) -> None:
@@ -102,15 +102,15 @@ async def collect(trial: TrialReconciliation, *, cancelled: bool = False) -> Non
     machine is too busy to judge it says nothing of the record, and is tried ``UNAVAILABLE`` times.
 
     Raises:
-        CollectionFailed: for a reason that is not the API server's.
+        CollectionError: for a reason that is not the API server's.
     """
     try:
         await _collect_and_finish(trial, cancelled)
-    except (Conflict, ClusterError) as error:
-        if not isinstance(error, Refused) or error.status not in _NEVER_TAKEN:
+    except (ConflictError, ClusterError) as error:
+        if not isinstance(error, ApiStatusError) or error.status not in _NEVER_TAKEN:
             raise
         raise _collection_failed(trial, error.message, error) from error
-    except JudgeUnavailable as error:
+    except JudgeUnavailableError as error:
         problem = f"the operator has no process to judge it in: {error}"
         raise _collection_failed(trial, problem, error) from error
     except Exception as error:
@@ -119,9 +119,9 @@ async def collect(trial: TrialReconciliation, *, cancelled: bool = False) -> Non
         failures.pop(trial.name, None)
 
 
-def _collection_failed(trial: TrialReconciliation, problem: str, error: Exception) -> CollectionFailed:
+def _collection_failed(trial: TrialReconciliation, problem: str, error: Exception) -> CollectionError:
     rec, name = trial.rec, trial.name
-    unavailable = isinstance(error, JudgeUnavailable)
+    unavailable = isinstance(error, JudgeUnavailableError)
     counts, most = (rec.unjudged, UNAVAILABLE) if unavailable else (rec.failed_collections, COLLECTIONS)
     count = counts[name] = counts.get(name, 0) + 1
     problem = one_line(problem, _MAX_PROBLEM_BYTES)
@@ -135,7 +135,7 @@ def _collection_failed(trial: TrialReconciliation, problem: str, error: Exceptio
     )
     if count >= most:
         rec.unreadable[name] = f"the record could not be read, {count} times: {problem}"
-    return CollectionFailed(problem, _FIRST_BACKOFF_S * 2 ** min(count - 1, _MOST_BACKOFF_DOUBLINGS))
+    return CollectionError(problem, _FIRST_BACKOFF_S * 2 ** min(count - 1, _MOST_BACKOFF_DOUBLINGS))
 
 
 async def _collect_and_finish(trial: TrialReconciliation, cancelled: bool) -> None:

@@ -16,14 +16,14 @@ from scalecurve_api.crds.status import MAX_PARTS
 from scalecurve_api.model import canonical_json
 from scalecurve_api.record import termination
 from scalecurve_api.record.envelope import EnvelopeError, digest
-from scalecurve_api.record.log_lines import LogReader, LogTooLarge, RecordTooLarge
+from scalecurve_api.record.log_lines import LogReader, LogTooLargeError, RecordTooLargeError
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.termination import Termination
 from scalecurve_api.spec.object_names import OUTCOME_KEY, RECORD_KEY, ROLE_LABEL, labels, record_name
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_kube import object_store
 from scalecurve_kube.cluster import Cluster
-from scalecurve_kube.errors import Refused, Unreachable
+from scalecurve_kube.errors import ApiStatusError, UnreachableError
 from scalecurve_kube.resources import CONFIG_MAPS, PODS, Object, is_path_segment
 from scalecurve_operator.cache.cached_objects import Cause
 from scalecurve_operator.reconcile import pod_diagnosis
@@ -79,8 +79,8 @@ async def collect_attempt(
     Collecting twice writes the same bytes to the same ConfigMaps, whose names are made from them; none is overwritten.
 
     Raises:
-        Refused, Unreachable: by the API server.
-        JudgeUnavailable: there is no process to judge in.
+        ApiStatusError, UnreachableError: by the API server.
+        JudgeUnavailableError: there is no process to judge in.
         Exception: the pods' output could not be processed.
     """
     request = attempt.request
@@ -97,7 +97,7 @@ async def collect_attempt(
             if attempt.unreadable is None and not attempt.cancelled:
                 try:
                     payload, problem = await _payload(cluster, request, pod, announced, most)
-                except RecordTooLarge as error:
+                except RecordTooLargeError as error:
                     if most == SMALL_BYTES:
                         continue
                     problem = str(error)
@@ -168,15 +168,15 @@ async def _payload(
             if sha256 in (None, digest(payload)):
                 return payload, ""
             return None, f"the record in the log has sha256 {digest(payload)}, its pod announced {sha256}"
-        except RecordTooLarge:
+        except RecordTooLargeError:
             raise
-        except LogTooLarge as error:
+        except LogTooLargeError as error:
             return None, str(error)
         except EnvelopeError as error:
             problem = str(error)
             if sha256 is None:
                 break
-        except (Refused, Unreachable) as error:
+        except (ApiStatusError, UnreachableError) as error:
             problem = f"cannot read the log of pod {name}: {_brief(error)}"
         await asyncio.sleep(0.5 * (attempt + 1))
     return None, problem
@@ -228,13 +228,13 @@ async def _tails(cluster: Cluster, request: JobRequest, pods: Sequence[Mapping[s
         try:
             text = await cluster.log_tail(request.namespace, name, pod_diagnosis.main_container(pod), _TAIL_LINES)
             tails[name] = [line.encode()[:_TAIL_BYTES].decode(errors="ignore") for line in text.splitlines()]
-        except (Refused, Unreachable) as error:
+        except (ApiStatusError, UnreachableError) as error:
             logger.info("%s: no log of %s: %s", request.job, name, _brief(error))
     return tails
 
 
-def _brief(error: Refused | Unreachable) -> str:
-    return error.message if isinstance(error, Refused) else str(error)
+def _brief(error: ApiStatusError | UnreachableError) -> str:
+    return error.message if isinstance(error, ApiStatusError) else str(error)
 
 
 async def _store(

@@ -14,7 +14,7 @@ from typing import Any
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import FailedReason
-from scalecurve_kube.errors import Refused
+from scalecurve_kube.errors import ApiStatusError
 from scalecurve_kube.resources import EVENTS, PODS, WORKLOADS, Object, unix_time
 from scalecurve_operator.cache.cached_objects import CachedJob, Cause
 from scalecurve_operator.reconcile import pod_diagnosis
@@ -183,7 +183,7 @@ async def _workload(rec: Reconciliation, job: CachedJob) -> Object | None:
     for resource in WORKLOADS:
         try:
             found = await rec.cluster.list(resource, rec.key.namespace, labelSelector=f"{_JOB_UID}={job.uid}")
-        except Refused as refused:
+        except ApiStatusError as refused:
             if refused.status == _NO_SUCH_THING:
                 continue
             if refused.status == _NOT_ALLOWED:

@@ -37,11 +37,11 @@ _WALL_S_PER_CPU_S = 6
 logger = logging.getLogger(__name__)
 
 
-class JudgeUnavailable(Exception):
+class JudgeUnavailableError(Exception):
     """No process could be started, or it got no processor time: nothing that a record does."""
 
 
-class JudgeDied(Exception):
+class JudgeDiedError(Exception):
     """The process ended before it answered; ``late`` if it took too long."""
 
     def __init__(self, message: str, *, late: bool) -> None:
@@ -80,8 +80,8 @@ class JudgeProcess:
         """Its answer, as JSON.
 
         Raises:
-            JudgeDied: it has exceeded a limit, or was killed.
-            JudgeUnavailable: it could not be started, or the machine was too busy to run it.
+            JudgeDiedError: it has exceeded a limit, or was killed.
+            JudgeUnavailableError: it could not be started, or the machine was too busy to run it.
         """
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, request, payload)
 
@@ -102,7 +102,7 @@ class JudgeProcess:
                 self.process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
         except OSError as error:
             ours.close()
-            raise JudgeUnavailable(f"cannot start a process: {error.strerror}") from error
+            raise JudgeUnavailableError(f"cannot start a process: {error.strerror}") from error
         self._connection = ours
         self._end = weakref.finalize(self, _end, self.process, ours)
 
@@ -123,7 +123,7 @@ class JudgeProcess:
                 self.process.kill()
                 if used_s is not None and used_s < self.limits.cpu_s / 2:
                     self._end()
-                    raise JudgeUnavailable(f"no answer yet, after {used_s:.2g} s of processor time") from error
+                    raise JudgeUnavailableError(f"no answer yet, after {used_s:.2g} s of processor time") from error
             raise self._explain_death(self.process.wait(), late) from error
         if not self.limits.stays:
             self._end()
@@ -138,12 +138,12 @@ class JudgeProcess:
                 raise EOFError
         return data
 
-    def _explain_death(self, code: int, late: bool) -> JudgeDied:
+    def _explain_death(self, code: int, late: bool) -> JudgeDiedError:
         limits = self.limits
         if late or -code == signal.SIGXCPU:
-            return JudgeDied(f"judging it takes more than {limits.cpu_s} s", late=True)
+            return JudgeDiedError(f"judging it takes more than {limits.cpu_s} s", late=True)
         how = f"signal {-code}" if code < 0 else f"code {code}"
-        return JudgeDied(
+        return JudgeDiedError(
             f"the process that judged it within {limits.memory_bytes >> 20} MiB ended with {how}", late=False
         )
 
@@ -156,7 +156,7 @@ class Judges:
 
     async def start(self) -> None:
         """Have a process ready for the first record."""
-        with contextlib.suppress(JudgeUnavailable):
+        with contextlib.suppress(JudgeUnavailableError):
             await self.small.start()
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class Judges:
         """The verdict on an attempt; a record that no process can judge within its limits is unreadable.
 
         Raises:
-            JudgeUnavailable: there are no processes to be had.
+            JudgeUnavailableError: there are no processes to be had.
         """
         head = head_of(payload)
         request = {
@@ -181,7 +181,7 @@ class Judges:
         for process in (self.small if len(head) <= SMALL_HEAD_BYTES else self.large, self.large):
             try:
                 return Judgment.from_wire(await process.ask(request, head))
-            except JudgeDied as died:
+            except JudgeDiedError as died:
                 logger.warning("%s: %s", trial.name, died)
                 problem = str(died)
                 if died.late:

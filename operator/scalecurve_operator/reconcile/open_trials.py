@@ -12,7 +12,7 @@ from scalecurve_operator.metrics import TRIAL_START
 from scalecurve_operator.reconcile.job_probe import probe, time_left
 from scalecurve_operator.reconcile.reconciliation import NAME_TAKEN, Reconciliation
 from scalecurve_operator.reconcile.task_pool import gather_bounded
-from scalecurve_operator.reconcile.trial import Conflict, TrialReconciliation
+from scalecurve_operator.reconcile.trial import ConflictError, TrialReconciliation
 from scalecurve_operator.status import render
 
 _FIRST_IN_QUEUE_S = 2.0
@@ -78,7 +78,7 @@ async def _report(trial: TrialReconciliation, phase: TrialPhase, job: CachedJob)
         TRIAL_START.observe(max(0.0, now - unix_time(status["startedAt"])))
     try:
         await trial.write_status(render.progress_status(status, phase, job.uid, trial.rec.waiting.get(trial.name), now))
-    except Conflict as conflict:
+    except ConflictError as conflict:
         # Only a report: the next reconcile writes it from what is there then.
         logger.debug("%s: %s", trial.name, conflict)
 

@@ -24,30 +24,30 @@ class RunnableExperiment:
     options: tuple[RunnerChoice, ...]
 
 
-class NotRunnable(ValueError):
+class NotRunnableError(ValueError):
     """An experiment that can never run; the message names the fields, their values and what is allowed."""
 
 
 def read_runnable(body: Mapping[str, Any]) -> RunnableExperiment:
-    """Return the plan of an object's experiment; raise NotRunnable as ``read_experiment`` does."""
+    """Return the plan of an object's experiment; raise NotRunnableError as ``read_experiment`` does."""
     experiment = read_experiment(body)
     plan = make_plan(experiment, experiment.spec.measure.sessions.count)
     return RunnableExperiment(plan, choices(plan))
 
 
 def read_experiment(body: Mapping[str, Any]) -> ScalingExperiment:
-    """The experiment of an object as the API server stores it, or NotRunnable with up to three of its problems."""
+    """The experiment of an object as the API server stores it, or NotRunnableError with up to three of its problems."""
     if (size := (body.get("spec") or {}).get(TOO_LARGE)) is not None:
         allowed = f"at most {MOST_SPEC_BYTES:,}: keep long commands and variables in files of the image"
-        raise NotRunnable(f"spec: {size:,} bytes; {allowed}")
+        raise NotRunnableError(f"spec: {size:,} bytes; {allowed}")
     wire = {name: body[name] for name in ("apiVersion", "kind", "metadata", "spec") if name in body}
     try:
         experiment = ScalingExperiment.model_validate(wire)
     except ValidationError as error:
         problems = [f"{spell(entry['loc'])}: {entry['msg']}" for entry in error.errors(include_url=False)]
-        raise NotRunnable(summary(problems)) from error
+        raise NotRunnableError(summary(problems)) from error
     if broken := rules.check(experiment):
-        raise NotRunnable(summary([str(problem) for problem in broken]))
+        raise NotRunnableError(summary([str(problem) for problem in broken]))
     return experiment
 
 

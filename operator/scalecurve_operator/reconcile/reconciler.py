@@ -16,7 +16,7 @@ from scalecurve_api.spec.job_kinds import AUTO, Runner
 from scalecurve_api.spec.trial import InvalidReason
 from scalecurve_api.text import count as counted
 from scalecurve_kube.cluster import Cluster
-from scalecurve_kube.errors import Refused
+from scalecurve_kube.errors import ApiStatusError
 from scalecurve_kube.resources import EXPERIMENTS, Object, timestamp, unix_time
 from scalecurve_operator.admission import ADMITTED, Admission
 from scalecurve_operator.cache.cached_objects import CachedExperiment, ExperimentObjects, Key
@@ -26,11 +26,11 @@ from scalecurve_operator.metrics import RECONCILE, set_phase_gauges
 from scalecurve_operator.reconcile import actions, open_trials, policy, status_writer
 from scalecurve_operator.reconcile.installed_kinds import MISSING_S, InstalledKinds, none_installed, previous_choice
 from scalecurve_operator.reconcile.intake import PayloadBudget
-from scalecurve_operator.reconcile.read_spec import NotRunnable, RunnableExperiment, read_runnable, summary
+from scalecurve_operator.reconcile.read_spec import NotRunnableError, RunnableExperiment, read_runnable, summary
 from scalecurve_operator.reconcile.reconciliation import NAME_TAKEN, REFUSED, Reconciliation
 from scalecurve_operator.reconcile.status_writer import PUBLISH_INTERVAL_S
 from scalecurve_operator.reconcile.task_pool import CONCURRENCY, TaskPool
-from scalecurve_operator.reconcile.trial import Conflict, NameTaken, TrialReconciliation
+from scalecurve_operator.reconcile.trial import ConflictError, NameTakenError, TrialReconciliation
 from scalecurve_operator.settings import Settings
 from scalecurve_operator.status.render import condition
 
@@ -70,7 +70,7 @@ class Reconciler:
                 return
             try:
                 rec = await self._open(key, objects, experiment)
-            except NotRunnable as problem:
+            except NotRunnableError as problem:
                 await self._refuse(key, objects, experiment, str(problem))
             else:
                 if await status_writer.note_runner(rec, experiment):
@@ -145,16 +145,16 @@ class Reconciler:
         name = action.trial
         try:
             return await _perform(TrialReconciliation(rec, name), action)
-        except NameTaken as problem:
+        except NameTakenError as problem:
             rec.blocked[name] = NAME_TAKEN, str(problem)
             rec.enqueue(_NAME_TAKEN_S)
-        except Refused as refused:
+        except ApiStatusError as refused:
             rec.blocked[name] = REFUSED, str(refused)
             rec.refusal = refused
-        except actions.CollectionFailed as failed:
+        except actions.CollectionError as failed:
             rec.blocked[name] = InvalidReason.records_unreadable.value, str(failed)
             rec.enqueue(failed.after)
-        except Conflict as conflict:
+        except ConflictError as conflict:
             logger.info("%s: %s; reconciling again", rec.key, conflict)
             rec.enqueue(_CONFLICT_S)
         finally:
@@ -228,7 +228,7 @@ class Reconciler:
         index = TrialIndex.build(plan, experiment.uid, experiment.generation, objects)
         # Nothing that has begun is stopped because the settings have changed since.
         if "startedAt" not in experiment.status and (problems := policy.violations(self.settings, index)):
-            raise NotRunnable(summary(problems))
+            raise NotRunnableError(summary(problems))
         return Reconciliation(
             key, objects, index, self.cluster, self.cache, self.settings, self.enqueue, self.payload_budget, runnable
         )

@@ -8,7 +8,7 @@ from scalecurve_api.lifecycle import Decision, Job
 from scalecurve_api.planning.runner_choice import RunnerChoice
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_kube.cluster import Cluster
-from scalecurve_kube.errors import Refused
+from scalecurve_kube.errors import ApiStatusError
 from scalecurve_kube.resources import Object, unix_time
 from scalecurve_operator.cache.cached_objects import ExperimentObjects, Key
 from scalecurve_operator.cache.object_cache import ObjectCache
@@ -51,7 +51,7 @@ class Reconciliation:
     starting: set[str] = field(default_factory=set)  # trials that the current reconcile has started an attempt of
     blocked: dict[str, tuple[str, str]] = field(default_factory=dict)
     """trial -> a condition's reason and message: why the current reconcile cannot go on with it"""
-    refusal: Refused | None = None  # the last one of the current reconcile
+    refusal: ApiStatusError | None = None  # the last one of the current reconcile
     overdue: bool = False  # it has taken all the hours that it may
     names: tuple[str, ...] = ()  # the trials that ``decision.status.phases`` lists
     decision: Decision = field(init=False)

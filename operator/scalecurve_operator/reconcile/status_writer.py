@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from scalecurve_api.spec.job_kinds import AUTO
 from scalecurve_kube.cluster import Cluster
-from scalecurve_kube.errors import Refused
+from scalecurve_kube.errors import ApiStatusError
 from scalecurve_kube.resources import EXPERIMENTS, Object
 from scalecurve_operator.cache.cached_objects import CachedExperiment, Key
 from scalecurve_operator.cache.object_cache import ObjectCache
@@ -93,7 +93,7 @@ async def write(cluster: Cluster, cache: ObjectCache, key: Key, experiment: Cach
     body = EXPERIMENTS.body(name=key.name, namespace=key.namespace, uid=experiment.uid)
     try:
         written = await cluster.apply(EXPERIMENTS, key.namespace, {**body, "status": status}, "status")
-    except Refused as refused:
+    except ApiStatusError as refused:
         if refused.status not in (404, 409):
             raise
         # A watch that started over never reported that it was deleted or replaced.

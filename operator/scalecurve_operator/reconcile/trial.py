@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from scalecurve_api.spec.object_names import job_name, labels
 from scalecurve_api.spec.placeholders import filled
 from scalecurve_api.spec.trial import FailedReason, TrialSpec
-from scalecurve_kube.errors import Refused
+from scalecurve_kube.errors import ApiStatusError
 from scalecurve_kube.resources import EXPERIMENTS, SERVICES, TRIALS, Object, Resource, owner_uids, resource_of
 from scalecurve_operator.cache.cached_objects import CachedJob, CachedTrial, Cause
 from scalecurve_operator.reconcile.policy import record_share
@@ -21,11 +21,11 @@ PERMANENT = (400, 403, 422)
 """Denied, invalid, over a quota: creating the same object again would not help this attempt."""
 
 
-class Conflict(Exception):
+class ConflictError(Exception):
     """The cache is behind the cluster; reconcile again."""
 
 
-class NameTaken(Conflict):
+class NameTakenError(ConflictError):
     """An object of another owner has a name that this experiment needs, and may keep it."""
 
 
@@ -42,9 +42,9 @@ class TrialReconciliation:
 
     @property
     def object(self) -> CachedTrial:
-        """Return its ScalingTrial; raise Conflict if there is none."""
+        """Return its ScalingTrial; raise ConflictError if there is none."""
         if self.seen is None:
-            raise Conflict(f"{self.name} was deleted, and its job is still there")
+            raise ConflictError(f"{self.name} was deleted, and its job is still there")
         return self.seen
 
     @property
@@ -95,7 +95,7 @@ class TrialReconciliation:
             for companion in self.runner.companions(request, job.body):
                 companion["metadata"]["ownerReferences"] = [owner]
                 await self.rec.cluster.create(SERVICES, self.rec.key.namespace, companion)
-        except Refused as refused:
+        except ApiStatusError as refused:
             if refused.status not in PERMANENT:
                 raise
             self.end(job, (FailedReason.start_failed, f"cannot create its Service: {refused.message}"))
@@ -110,8 +110,8 @@ class TrialReconciliation:
         """Create its object.
 
         Raises:
-            NameTaken: another owner's object has the name.
-            Conflict: it already exists, or was deleted again at once.
+            NameTakenError: another owner's object has the name.
+            ConflictError: it already exists, or was deleted again at once.
         """
         namespace, uid = self.rec.key.namespace, self.rec.index.uid
         body = TRIALS.body(
@@ -127,8 +127,8 @@ class TrialReconciliation:
             if current is not None:
                 self.rec.cache.upsert_trial(current)
                 if uid not in owner_uids(current):
-                    raise NameTaken(f"ScalingTrial {self.name} exists and belongs to another owner")
-            raise Conflict(f"{self.name} already exists")
+                    raise NameTakenError(f"ScalingTrial {self.name} exists and belongs to another owner")
+            raise ConflictError(f"{self.name} already exists")
         self._see(created)
 
     async def full_status(self) -> Object:
@@ -138,7 +138,7 @@ class TrialReconciliation:
             current = await self.rec.cluster.get(TRIALS, self.rec.key.namespace, self.name)
             if current is None or int(current["metadata"]["resourceVersion"]) != trial.version:
                 self._update_cache(current)
-                raise Conflict(f"{self.name} has changed")
+                raise ConflictError(f"{self.name} has changed")
             trial.status = current.get("status") or {}
         return trial.status
 
@@ -148,11 +148,11 @@ class TrialReconciliation:
         body = TRIALS.body(name=self.name, uid=trial.uid, resourceVersion=str(trial.version))
         try:
             written = await self.rec.cluster.apply(TRIALS, self.rec.key.namespace, {**body, "status": status}, "status")
-        except Refused as refused:
+        except ApiStatusError as refused:
             if refused.status not in (404, 409):
                 raise
             await self.refetch()
-            raise Conflict(f"{self.name}: {refused.message}") from refused
+            raise ConflictError(f"{self.name}: {refused.message}") from refused
         self._see(written)
 
     async def refetch(self) -> None:
@@ -163,14 +163,14 @@ class TrialReconciliation:
         return await self.rec.cluster.get(self.resource, self.rec.key.namespace, job)
 
     async def require_no_job(self) -> None:
-        """Raise Conflict if the newest attempt, which seems to have lost its job, has one that no watch has shown."""
+        """Raise ConflictError if the newest attempt, whose job seems lost, has one that no watch has shown."""
         trial = self.object
         if trial.attempts == 0 or trial.attempts in trial.collected:
             return
         job = await self.fetch_job(job_name(self.name, trial.attempts))
         if job is not None and trial.uid in owner_uids(job):
             self.rec.cache.upsert_job(job)
-            raise Conflict(f"{job['metadata']['name']} exists after all")
+            raise ConflictError(f"{job['metadata']['name']} exists after all")
 
     def _update_cache(self, current: Object | None) -> None:
         """A watch that started over never reports what was deleted in between."""
@@ -185,5 +185,5 @@ class TrialReconciliation:
         self.rec.cache.upsert_trial(written)
         self.rec.cache.note_write(TRIALS.plural, int(written["metadata"]["resourceVersion"]))
         if self.name not in self.rec.objects.trials:
-            raise Conflict(f"{self.name} was deleted meanwhile")
+            raise ConflictError(f"{self.name} was deleted meanwhile")
         self.seen = self.rec.objects.trials[self.name]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from scalecurve_kube.cluster import Cluster
-from scalecurve_kube.errors import Refused, Unreachable
+from scalecurve_kube.errors import ApiStatusError, UnreachableError
 from scalecurve_kube.resources import EVENTS, EXPERIMENTS, TRIALS, Object, timestamp
 from scalecurve_operator.cache.cached_objects import Key
 
@@ -59,6 +59,6 @@ async def _post(cluster: Cluster, key: Key, subject: Object, kind: str, reason: 
     }
     try:
         await cluster.request("POST", EVENTS.path(key.namespace), event, patience_s=_PATIENCE_S)
-    except (Refused, Unreachable) as error:
-        if not isinstance(error, Refused) or error.status != 409:
+    except (ApiStatusError, UnreachableError) as error:
+        if not isinstance(error, ApiStatusError) or error.status != 409:
             logger.info("%s: no Event %s: %s", key, reason, error)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.object_names import TRIAL_LABEL
 from scalecurve_kube.cluster import Cluster
-from scalecurve_kube.errors import Refused, Unreachable
+from scalecurve_kube.errors import ApiStatusError, UnreachableError
 from scalecurve_kube.resources import EXPERIMENTS, TRIALS, Object, Resource, resource_of
 from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.cache.object_cache import ObjectCache, trim
@@ -59,7 +59,7 @@ class InitialList:
         """Cache every object; a kind that is not installed has none.
 
         Raises:
-            Refused, Unreachable: by the API server.
+            ApiStatusError, UnreachableError: by the API server.
         """
         for kind in self.kinds:
             for namespace in self.namespaces:
@@ -79,7 +79,7 @@ class InitialList:
             for uid, (kind, body) in list(self.unseen.items()):
                 try:
                     gone = await self._is_gone(kind, body)
-                except (Refused, Unreachable) as error:
+                except (ApiStatusError, UnreachableError) as error:
                     logger.warning("%s %s: %s", kind.resource.kind, body["metadata"]["name"], error)
                     remaining = -1
                     break
@@ -97,7 +97,7 @@ class InitialList:
                     for body in page:
                         self._cache(kind, body)
                 return
-            except Refused as refused:
+            except ApiStatusError as refused:
                 if refused.status == 404:
                     return
                 if refused.status != _EXPIRED or first:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 import pytest
 
-from scalecurve.cluster.slow_nodes import AllFailed, GroupRun, Nodes, NodeSearch, groups_of
+from scalecurve.cluster.slow_nodes import AllFailedError, GroupRun, Nodes, NodeSearch, groups_of
 
 
 class Machines:
@@ -84,7 +84,7 @@ def test_a_node_on_which_nothing_runs() -> None:
 
 
 def test_nothing_runs_anywhere() -> None:
-    with pytest.raises(AllFailed, match="a rank failed"):
+    with pytest.raises(AllFailedError, match="a rank failed"):
         Machines(9, broken=range(9)).search()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from scalecurve.bundle.open import open_bundles
 from scalecurve.reporting import report
-from scalecurve_api.files import PathRefused
+from scalecurve_api.files import UnsafePathError
 from tests.analysis.synthetic import experiment, write_bundle
 
 
@@ -16,7 +16,7 @@ def test_a_link_in_the_bundle_is_not_written_through(tmp_path: Path, place: str)
     victim.mkdir()
     (bundle / place).parent.mkdir(exist_ok=True)
     (bundle / place).symlink_to(victim)
-    with pytest.raises(PathRefused, match=f"is a link, which scalecurve never makes here: '{bundle / place}'"):
+    with pytest.raises(UnsafePathError, match=f"is a link, which scalecurve never makes here: '{bundle / place}'"):
         report(open_bundles([bundle]), bundle / "report", ["csv"])
     assert list(victim.iterdir()) == []
 

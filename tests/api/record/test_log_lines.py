@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_api.record.envelope import EnvelopeError, digest
-from scalecurve_api.record.log_lines import MARK, LogReader, LogTooLarge, RecordTooLarge, frame, unframe
+from scalecurve_api.record.log_lines import MARK, LogReader, LogTooLargeError, RecordTooLargeError, frame, unframe
 
 MIB = 1 << 20
 PAYLOAD = random.Random(1).randbytes(200_000)
@@ -81,7 +81,7 @@ def test_a_flood_costs_no_memory_and_what_is_behind_it_is_read(kind: str) -> Non
 @pytest.mark.parametrize("kind", ["marks in lines", "beginnings", "parts", "tiny parts"])
 def test_a_flood_of_lines_of_records_is_given_up(kind: str) -> None:
     tracemalloc.start()
-    with pytest.raises((LogTooLarge, RecordTooLarge)):
+    with pytest.raises((LogTooLargeError, RecordTooLargeError)):
         read(flood(kind), most_bytes=MIB)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -89,13 +89,13 @@ def test_a_flood_of_lines_of_records_is_given_up(kind: str) -> None:
 
 
 def test_a_record_that_is_too_large_is_told_apart() -> None:
-    with pytest.raises(RecordTooLarge, match="the record has 200000 bytes, at most 199999 are read"):
+    with pytest.raises(RecordTooLargeError, match="the record has 200000 bytes, at most 199999 are read"):
         read([LOG], most_bytes=199_999)
     assert read([LOG], most_bytes=200_000) == PAYLOAD
     small = b"small"
-    with pytest.raises(RecordTooLarge):
+    with pytest.raises(RecordTooLargeError):
         read([LOG, "\n".join([*frame(small), ""]).encode()], most_bytes=1000)
-    with pytest.raises(RecordTooLarge):
+    with pytest.raises(RecordTooLargeError):
         read(["\n".join([*frame(small), ""]).encode(), LOG], most_bytes=1000)
 
 
@@ -106,5 +106,5 @@ def test_more_parts_than_bytes_are_refused() -> None:
 
 
 def test_a_log_that_does_not_end_is_given_up() -> None:
-    with pytest.raises(LogTooLarge, match="more than 1 MiB"):
+    with pytest.raises(LogTooLargeError, match="more than 1 MiB"):
         read((b"x\n" * 1000 for _ in iter(int, 1)), most_log_bytes=MIB)

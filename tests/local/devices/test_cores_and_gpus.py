@@ -16,7 +16,7 @@ from scalecurve_local.devices.cores import (
     survey_cores,
 )
 from scalecurve_local.devices.gpus import Gpu, query_smi, survey_gpus, visible
-from scalecurve_local.errors import Unavailable
+from scalecurve_local.errors import UnavailableError
 
 GPUS = (Gpu("GPU-1111", "A"), Gpu("GPU-1222", "A"), Gpu("GPU-3333", "B"))
 
@@ -116,7 +116,7 @@ def test_cuda_visible_devices(setting: str | None, chosen: list[int]) -> None:
 
 @pytest.mark.parametrize("setting", ["3", "GPU-1", "GPU-9", "zero"])
 def test_a_gpu_that_is_not_there_is_refused(setting: str) -> None:
-    with pytest.raises(Unavailable, match=r"does not name exactly one GPU; this machine has: 0 GPU-1111"):
+    with pytest.raises(UnavailableError, match=r"does not name exactly one GPU; this machine has: 0 GPU-1111"):
         visible(GPUS, setting)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve_local.devices.locks import Interrupted, Locks, take
-from scalecurve_local.errors import StorageError, Unavailable
+from scalecurve_local.devices.locks import Locks, StopRequestedError, take
+from scalecurve_local.errors import StorageError, UnavailableError
 from scalecurve_local.supervision.supervisor import identity
 from tests.waiting import PATIENCE_S
 
@@ -23,7 +23,7 @@ def grab(*files: Path, wait: bool = False, stopped: bool = False, say: Callable[
 def test_one_at_a_time_and_the_holder_is_named(tmp_path: Path) -> None:
     file = tmp_path / "locks" / "core-0.lock"
     held = grab(file)
-    with pytest.raises(Unavailable, match=rf"in use by another run \(process {os.getpid()}, bundle /bundle\)"):
+    with pytest.raises(UnavailableError, match=rf"in use by another run \(process {os.getpid()}, bundle /bundle\)"):
         grab(file)
     held.release()
     grab(file).release()
@@ -32,7 +32,7 @@ def test_one_at_a_time_and_the_holder_is_named(tmp_path: Path) -> None:
 def test_all_or_none(tmp_path: Path) -> None:
     one, two = tmp_path / "1", tmp_path / "2"
     held = grab(two)
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         grab(one, two)
     grab(one).release()
     held.release()
@@ -40,7 +40,7 @@ def test_all_or_none(tmp_path: Path) -> None:
 
 def test_waiting_ends_when_a_stop_is_asked_for(tmp_path: Path) -> None:
     held, said = grab(tmp_path / "1"), list[str]()
-    with pytest.raises(Interrupted):
+    with pytest.raises(StopRequestedError):
         grab(tmp_path / "1", wait=True, stopped=True, say=said.append)
     assert "waiting" in said[0]
     held.release()
@@ -73,7 +73,7 @@ def test_a_lock_file_that_was_removed_while_it_was_opened_is_not_taken_for_the_l
     held = grab(file)
     file.unlink()
     second = grab(file)
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         grab(file)
     held.release()
     second.release()

@@ -17,7 +17,7 @@ from scalecurve_local.devices import shares
 from scalecurve_local.devices.cores import Cores
 from scalecurve_local.devices.gpus import Gpu
 from scalecurve_local.devices.shares import Allotment, Machine, allot
-from scalecurve_local.errors import BadInput, EngineError, Unavailable
+from scalecurve_local.errors import EngineError, InputError, UnavailableError
 
 GPUS = tuple(Gpu(f"GPU-{letter * 4}", "H200") for letter in "abcd")
 
@@ -83,7 +83,7 @@ def test_more_workers_than_physical_cores_share_them_and_it_is_said(unturned: No
 
 def test_a_quota_counts_as_cores_that_are_not_there(unturned: None) -> None:
     assert cores_for([1, 2], flat(8, 2.5)) == {1: ((0,),), 2: ((0,), (1,))}
-    with pytest.raises(Unavailable, match=r"3 workers with 1 core each need 3 cores, and 2 may be used"):
+    with pytest.raises(UnavailableError, match=r"3 workers with 1 core each need 3 cores, and 2 may be used"):
         cores_for([1, 3], flat(8, 2.5))
 
 
@@ -94,7 +94,7 @@ def test_limits_cpu_is_the_share(given: Any, each: int) -> None:
 
 @pytest.mark.parametrize("given", [0, "500m", 1.5, "many", -1])
 def test_parts_of_a_core_are_refused(given: Any) -> None:
-    with pytest.raises(BadInput, match=r"resources\.limits\.cpu: got .* whole number of cores"):
+    with pytest.raises(InputError, match=r"resources\.limits\.cpu: got .* whole number of cores"):
         cores_for([1, 2], flat(8), resources={"limits": {"cpu": given}})
 
 
@@ -126,7 +126,7 @@ def test_gpus_with_a_core_limit_are_pinned() -> None:
 
 
 def test_too_few_gpus() -> None:
-    with pytest.raises(Unavailable, match="8 workers need 8 GPUs, and 4 are visible; --oversubscribe"):
+    with pytest.raises(UnavailableError, match="8 workers need 8 GPUs, and 4 are visible; --oversubscribe"):
         allot(plan([1, 8]), Machine(flat(64), GPUS), False)
     trials = plan([1, 8])
     allotment = allot(trials, Machine(flat(64), GPUS), True)
@@ -146,12 +146,20 @@ def test_a_device_axis_shares_out_both_kinds() -> None:
 @pytest.mark.parametrize(
     ("spec", "error", "said"),
     [
-        ({"workload": {"device": "gpu"}}, Unavailable, "device: gpu needs a GPU, and this machine has no visible GPU"),
-        ({"workload": {"backend": "nccl"}}, Unavailable, "backend: nccl needs a GPU"),
-        ({"workload": {"backend": "nccl", "device": "cpu"}}, BadInput, "not supported on device cpu; use gloo or mpi"),
-        ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, Unavailable, r"nvidia\.com/gpu: 1 needs a GPU"),
-        ({"resources": {"limits": {"nvidia.com/gpu": 2}}}, BadInput, "a worker drives one GPU"),
-        ({"placement": {"workersPerNode": 1}}, BadInput, "layout 2x1 .* needs 2 nodes"),
+        (
+            {"workload": {"device": "gpu"}},
+            UnavailableError,
+            "device: gpu needs a GPU, and this machine has no visible GPU",
+        ),
+        ({"workload": {"backend": "nccl"}}, UnavailableError, "backend: nccl needs a GPU"),
+        (
+            {"workload": {"backend": "nccl", "device": "cpu"}},
+            InputError,
+            "not supported on device cpu; use gloo or mpi",
+        ),
+        ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, UnavailableError, r"nvidia\.com/gpu: 1 needs a GPU"),
+        ({"resources": {"limits": {"nvidia.com/gpu": 2}}}, InputError, "a worker drives one GPU"),
+        ({"placement": {"workersPerNode": 1}}, InputError, "layout 2x1 .* needs 2 nodes"),
     ],
 )
 def test_what_one_machine_cannot_do_is_refused(spec: Any, error: type[EngineError], said: str) -> None:
@@ -179,7 +187,7 @@ def test_shares_are_equal_nested_and_apart(
     trials = plan(workers, **spec)
     try:
         allotment = allot(trials, Machine(cores), oversubscribe)
-    except Unavailable:
+    except UnavailableError:
         assert not oversubscribe
         assert max(workers) * (limit or 1) > (cores.budget if limit is None else 0)
         return

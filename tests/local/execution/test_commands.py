@@ -18,7 +18,7 @@ from scalecurve_local.attempt import AttemptFolder
 from scalecurve_local.devices.cores import Cores
 from scalecurve_local.devices.gpus import Gpu
 from scalecurve_local.devices.shares import Machine, Share, allot
-from scalecurve_local.errors import Unavailable
+from scalecurve_local.errors import UnavailableError
 from scalecurve_local.execution.commands import check_installed, commands
 from scalecurve_local.execution.environment import trial_environment
 from scalecurve_local.execution.running_trial import reserve_port
@@ -64,17 +64,19 @@ def test_a_custom_command_runs_as_plain_processes_with_ranks() -> None:
 def test_what_is_not_installed_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     check_installed([trial(program="custom", command=["./train"])])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(Unavailable, match=r"program: torch needs torch, .*pip install -e '\.\[torch\]' in the clone"):
+    with pytest.raises(
+        UnavailableError, match=r"program: torch needs torch, .*pip install -e '\.\[torch\]' in the clone"
+    ):
         check_installed([trial()])
-    with pytest.raises(Unavailable, match="launcher: torchrun needs torch"):
+    with pytest.raises(UnavailableError, match="launcher: torchrun needs torch"):
         check_installed([trial(program="custom", command=["./train"], launcher="torchrun")])
-    with pytest.raises(Unavailable, match=r"backend: mpi needs mpi4py, .*pip install -e '\.\[mpi\]' in the clone"):
+    with pytest.raises(UnavailableError, match=r"backend: mpi needs mpi4py, .*pip install -e '\.\[mpi\]' in the clone"):
         check_installed([trial(program="allreduce", backend="mpi")])
-    with pytest.raises(Unavailable, match="program: Horovod is not installed here; `make horovod` builds it"):
+    with pytest.raises(UnavailableError, match="program: Horovod is not installed here; `make horovod` builds it"):
         check_installed([trial(program="horovod")])
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(Unavailable, match="launcher: mpirun is not installed"):
+    with pytest.raises(UnavailableError, match="launcher: mpirun is not installed"):
         check_installed([trial(program="custom", command=["./train"], launcher="mpirun")])
 
 
@@ -110,7 +112,7 @@ def test_a_part_that_horovod_was_built_without_is_named(monkeypatch: pytest.Monk
     monkeypatch.setattr("importlib.util.find_spec", lambda name: here)
     check_installed([trial(program="horovod")])
     with pytest.raises(
-        Unavailable, match=r"strategy: Horovod is installed here without its part for tensorflow; `make"
+        UnavailableError, match=r"strategy: Horovod is installed here without its part for tensorflow; `make"
     ):
         check_installed([trial(program="tensorflow", strategy="horovod")])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_local import BadInput, RunProgress, Unavailable
+from scalecurve_local import InputError, RunProgress, UnavailableError
 from scalecurve_local.carrier import State
 from scalecurve_local.execution.this_machine import ThisMachine
 from tests.api.example_experiments import experiment
@@ -29,13 +29,13 @@ def test_what_it_did_not_start_is_unknown_and_may_be_stopped(tmp_path: Path) -> 
 def test_it_is_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     of = experiment()
-    with pytest.raises(Unavailable, match=r"on Linux only .*this is Darwin"):
+    with pytest.raises(UnavailableError, match=r"on Linux only .*this is Darwin"):
         ThisMachine({}).admit(tmp_path, of.spec, make_plan(of).trials, {})
 
 
 def test_a_plan_for_several_nodes_is_refused(tmp_path: Path) -> None:
     of = experiment({"placement": {"layouts": ["2x1"]}, "scaling/workers": [2]})
-    with pytest.raises(BadInput, match="needs 2 nodes"):
+    with pytest.raises(InputError, match="needs 2 nodes"):
         ThisMachine({}).admit(tmp_path, of.spec, make_plan(of).trials, {})
 
 

@@ -14,7 +14,7 @@ from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_operator.cache.cached_objects import Key, bounded
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.health import MAX_WATCH_LAG_S, unhealthy
-from scalecurve_operator.reconcile.read_spec import NotRunnable, read_experiment
+from scalecurve_operator.reconcile.read_spec import NotRunnableError, read_experiment
 from scalecurve_operator.watch.handlers import handlers
 from scalecurve_operator.watch.initial_list import watched_kinds
 from tests.operator.attempt_remains import experiment_tree
@@ -251,5 +251,5 @@ def test_of_a_huge_spec_only_the_size_is_kept() -> None:
     usual: dict[str, object] = {"workload": {"env": {"A": "x" * 1000}}, "scaling": {"workers": [1, 2]}}
     assert bounded(usual) is usual
     assert bounded({"workload": {"env": {f"A{n}": "x" * 6500 for n in range(190)}}}) == {"tooLarge": 1_235_661}
-    with pytest.raises(NotRunnable, match=r"^spec: 300,000 bytes; at most 262,144: keep long commands"):
+    with pytest.raises(NotRunnableError, match=r"^spec: 300,000 bytes; at most 262,144: keep long commands"):
         read_experiment({"metadata": {"name": "e"}, "spec": {"tooLarge": 300_000}})

@@ -13,7 +13,7 @@ import pytest
 from scalecurve_api.record.envelope import digest
 from scalecurve_api.record.log_lines import frame
 from scalecurve_operator.reconcile import reconciler as reconciling
-from scalecurve_operator.reconcile.judge_process import JudgeUnavailable
+from scalecurve_operator.reconcile.judge_process import JudgeUnavailableError
 from tests.operator.attempt_remains import announced
 from tests.operator.hostile import PAYLOADS
 from tests.operator.simulated_cluster import JUDGES, Process, World, settle
@@ -119,7 +119,7 @@ def test_a_busy_operator_judges_later_and_not_without_end(monkeypatch: pytest.Mo
         if attempt.request.experiment == "one" and attempt.unreadable is None:
             calls += 1
             if calls <= starved:
-                raise JudgeUnavailable("no answer yet, after 0.1 s of processor time")
+                raise JudgeUnavailableError("no answer yet, after 0.1 s of processor time")
         return await collect(cluster, payload_budget, attempt)
 
     monkeypatch.setattr(reconciling.actions, "collect_attempt", busy)

@@ -32,7 +32,7 @@ from scalecurve_operator.reconcile.judge_process import (
     SMALL,
     JudgeProcess,
     Judges,
-    JudgeUnavailable,
+    JudgeUnavailableError,
     Limits,
 )
 from scalecurve_operator.status.render import AttemptResult, claimed, ended
@@ -199,7 +199,7 @@ def test_no_record_is_unreadable_because_the_machine_is_busy() -> None:
     # Its time is up at once; what it has used to start is far less than it may.
     assert judges.small._connection is not None
     judges.small._connection.settimeout(0.1)
-    with pytest.raises(JudgeUnavailable, match="s of processor time"):
+    with pytest.raises(JudgeUnavailableError, match="s of processor time"):
         judged(judges, GOOD)
     assert judged(judges, GOOD).verdict.phase is TrialPhase.succeeded
     judges.close()
@@ -252,7 +252,7 @@ def test_without_processes_nothing_is_judged(judges: Judges, monkeypatch: pytest
         raise OSError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(judge_process.subprocess, "Popen", refuse)
-    with pytest.raises(JudgeUnavailable, match="Resource temporarily unavailable"):
+    with pytest.raises(JudgeUnavailableError, match="Resource temporarily unavailable"):
         judged(judges, GOOD)
     assert SMALL.memory_bytes + LARGE.memory_bytes + 120 * MIB <= 512 * MIB, "the chart's limit"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scalecurve_operator.reconcile.read_spec import NotRunnable, read_experiment
+from scalecurve_operator.reconcile.read_spec import NotRunnableError, read_experiment
 from tests.operator.attempt_remains import stored_experiment
 
 
@@ -29,12 +29,12 @@ def test_an_experiment_is_read_as_the_api_server_stores_it() -> None:
     ],
 )
 def test_what_cannot_run_is_named(spec: dict[str, Any], said: list[str]) -> None:
-    with pytest.raises(NotRunnable) as refusal:
+    with pytest.raises(NotRunnableError) as refusal:
         read_experiment(stored_experiment(**spec))
     for part in said:
         assert part in str(refusal.value)
 
 
 def test_a_part_that_is_missing_is_said_too() -> None:
-    with pytest.raises(NotRunnable, match="spec"):
+    with pytest.raises(NotRunnableError, match="spec"):
         read_experiment({name: value for name, value in stored_experiment().items() if name != "spec"})

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from scalecurve_kube.cluster import Cluster
-from scalecurve_kube.errors import Refused
+from scalecurve_kube.errors import ApiStatusError
 from scalecurve_kube.resources import EXPERIMENTS, TRIALS, Object, Resource
 from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.cache.object_cache import ObjectCache
@@ -38,11 +38,11 @@ class Played(Cluster):
         query: dict[str, str] = options["query"]
         self.asked.append((path, dict(query)))
         if path not in self.objects:
-            raise Refused(404, "NotFound", "no such kind")
+            raise ApiStatusError(404, "NotFound", "no such kind")
         token = query.get("continue") or "0"
         if token in self.expired:
             self.expired.discard(token)
-            raise Refused(410, "Expired", "the continue parameter is too old")
+            raise ApiStatusError(410, "Expired", "the continue parameter is too old")
         at, found = int(token), self.objects[path]
         more = {"continue": str(at + 2)} if at + 2 < len(found) else {}
         return {"metadata": more, "items": found[at : at + 2]}
@@ -91,10 +91,10 @@ def test_only_the_namespaces_that_are_watched() -> None:
 def test_a_refusal_is_not_taken_for_emptiness() -> None:
     class Forbidding(Played):
         async def request(self, method: str, path: str, body: Object | None = None, **options: Any) -> Object:
-            raise Refused(403, "Forbidden", "no")
+            raise ApiStatusError(403, "Forbidden", "no")
 
     initial, _ = initial_list(Forbidding({}))
-    with pytest.raises(Refused):
+    with pytest.raises(ApiStatusError):
         asyncio.run(initial.load())
 
 

@@ -21,7 +21,7 @@ Run = Callable[[ScalingExperiment, Path], bool]
 """Runs an experiment into a bundle, and returns whether it came to its end"""
 
 
-class NothingMeasured(Exception):
+class NothingMeasuredError(Exception):
     """No candidate of a worker count has a valid trial."""
 
 
@@ -47,7 +47,7 @@ class Search:
         """Run every rung; None where one did not come to its end.
 
         Raises:
-            NothingMeasured: a rung leaves nothing of a worker count.
+            NothingMeasuredError: a rung leaves nothing of a worker count.
         """
         left = list(self.candidates.points)
         for rung in self.rungs():
@@ -116,7 +116,7 @@ class Search:
             if not stay:
                 example = next((t for m in members if (p := measured.get(key_of(m))) for t in p.trials), None)
                 why = example.record.message if example is not None and example.record is not None else "none ran"
-                raise NothingMeasured(
+                raise NothingMeasuredError(
                     f"{self.rung_folder(rung)}: no valid trial of {members[0].mode.value} at "
                     f"{count(members[0].workers, 'worker')}: {why}"
                 )

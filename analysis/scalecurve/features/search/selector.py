@@ -70,7 +70,7 @@ class SuccessiveHalving(Selector):
         sys.exit(EXIT_INPUT)
 
     def run(self, candidates: Candidates, bundle: Path, resume: bool, run: RunExperiment) -> RunResult:
-        from scalecurve.features.search.rounds import NothingMeasured, Search
+        from scalecurve.features.search.rounds import NothingMeasuredError, Search
         from scalecurve_api.validation.document import write_documents
 
         last: list[RunResult] = []
@@ -83,7 +83,7 @@ class SuccessiveHalving(Selector):
         search = Search(candidates, bundle, run_to_end)
         try:
             finalists = search.finalists()
-        except NothingMeasured as error:
+        except NothingMeasuredError as error:
             fail(str(error), EXIT_FAILED)
         if finalists is not None and run_to_end(search.final(finalists), bundle):
             search.record()

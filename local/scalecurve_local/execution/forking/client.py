@@ -22,7 +22,7 @@ PRELOADED: Mapping[str, Sequence[str]] = {"torch": ("scalecurve_worker.torch.pro
 _SERVER = "scalecurve_local.execution.forking.server"
 
 
-class ForkServerGone(Exception):
+class ForkServerError(Exception):
     """The process died, or could not load its modules: trials start in the usual way."""
 
 
@@ -36,7 +36,7 @@ class ForkedSupervisor:
         """Wait for its end: its exit code, or a signal as a negative number."""
         try:
             return int(self._server.ask({"wait": self.pid}))
-        except ForkServerGone:
+        except ForkServerError:
             return -9  # the kernel ends it with the process that forked it
 
 
@@ -90,7 +90,7 @@ class ForkServer:
         """Start the supervisor of an order; it inherits ``descriptors``.
 
         Raises:
-            ForkServerGone: when the server cannot.
+            ForkServerError: when the server cannot.
         """
         requests, writer = os.pipe()
         variables = os.memfd_create("environment")
@@ -112,18 +112,18 @@ class ForkServer:
         """Send one request, once the modules are loaded, and wait for its answer.
 
         Raises:
-            ForkServerGone: there is none.
+            ForkServerError: there is none.
         """
         if len(descriptors) > MAX_DESCRIPTORS:
-            raise ForkServerGone
+            raise ForkServerError
         try:
             self._ready = self._ready or self._control.recv(MAX_MESSAGE) == READY
             if not self._ready:
-                raise ForkServerGone
+                raise ForkServerError
             socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
             answer = self._control.recv(MAX_MESSAGE)
         except OSError as error:
-            raise ForkServerGone from error
+            raise ForkServerError from error
         if not answer:
-            raise ForkServerGone
+            raise ForkServerError
         return answer.decode()

@@ -14,7 +14,7 @@ from scalecurve.cli import cli
 from scalecurve.cli.plan import command as plan
 from scalecurve.features.search.bundle_file import SEARCH
 from scalecurve.features.search.plan import rounds
-from scalecurve.features.search.rounds import NothingMeasured, Search
+from scalecurve.features.search.rounds import NothingMeasuredError, Search
 from scalecurve.features.search.tables import search_in_words, search_table
 from scalecurve.planning.candidates import sift
 from scalecurve_api.planning.plan import make_plan
@@ -121,7 +121,7 @@ def test_candidates_that_fail_are_dropped_and_a_count_without_any_ends_the_searc
     (dropped, *_) = [each for each in searched.done[0].dropped if each.of_best is None]
     assert dropped.why == "too large"
     renamed = FORM.model_copy(update={"metadata": FORM.metadata.model_copy(update={"name": "all"})})
-    with pytest.raises(NothingMeasured, match="no valid trial of weak at 1 worker: too large"):
+    with pytest.raises(NothingMeasuredError, match="no valid trial of weak at 1 worker: too large"):
         search(tmp_path / "all", failing, renamed).finalists()
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from scalecurve_worker.features.parameter_servers import protocol
-from scalecurve_worker.features.parameter_servers.protocol import Closed, Header, MessageKind
+from scalecurve_worker.features.parameter_servers.protocol import ConnectionClosedError, Header, MessageKind
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def test_a_message_arrives_as_it_was_sent() -> None:
         assert protocol.receive_into(right, header, protocol.bytes_of(found)) == taken
         assert torch.equal(found, sent)
         left.close()
-        with pytest.raises(Closed):
+        with pytest.raises(ConnectionClosedError):
             protocol.receive(right)
 
 

@@ -35,7 +35,7 @@ class Header(NamedTuple):
     used: bool = True
 
 
-class Closed(ConnectionError):
+class ConnectionClosedError(ConnectionError):
     """The other side has ended the connection between two messages."""
 
 
@@ -87,5 +87,5 @@ def _fill(connection: socket.socket, view: memoryview) -> None:
     while len(view):
         count = connection.recv_into(view)
         if not count:
-            raise Closed("the other side has closed the connection")
+            raise ConnectionClosedError("the other side has closed the connection")
         view = view[count:]

@@ -18,7 +18,7 @@ from scalecurve_api.model import Model
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
 from scalecurve_worker.features.parameter_servers import protocol
-from scalecurve_worker.features.parameter_servers.protocol import Closed, Header, MessageKind
+from scalecurve_worker.features.parameter_servers.protocol import ConnectionClosedError, Header, MessageKind
 from scalecurve_worker.process.startup import die_with_parent
 from scalecurve_worker.torch.optimizers import make_optimizer
 
@@ -167,7 +167,7 @@ def _serve(connection: socket.socket, rank: int, shard: ParameterShard, elements
         while True:
             try:
                 header = protocol.receive(connection)
-            except Closed:
+            except ConnectionClosedError:
                 return
             received = sent = 0
             match header.kind:

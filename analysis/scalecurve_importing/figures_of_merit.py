@@ -1,7 +1,7 @@
 """Cases of a test framework, each with named figures in stated units -> rows of a table, a run each.
 
 A case counts only where the framework says that it passed. Figures without a meaning here, such as a memory's size, are
-left out; where none has one, or two have the same, the message names them.
+skipped; where none has one, or two have the same, the message names them.
 """
 
 import shlex
@@ -48,7 +48,7 @@ def readings_of_cases(path: Path, cases: Sequence[Case], statements: Statements)
     rows = [(place, row) for place, row in rows if row.keys() & read]
     failed = [case for case in cases if case.failed]
     said = few([f"{case.place} ({case.failed})" for case in failed], 3)
-    note = f"{count(len(failed), 'case')} left out: {said}" if failed else ""
+    note = f"{count(len(failed), 'case')} skipped: {said}" if failed else ""
     readings = readings_of_rows(path, iter(rows), statements)
     return [replace(reading, notes=(*reading.notes, note)) if note else reading for reading in readings]
 

@@ -65,7 +65,7 @@ def _events(path: Path) -> tuple[list[LoggedEvent], list[str]]:
             broken.append(f"line {at}: not an event of MLLog: {type(error).__name__}: {error}")
     if len(broken) > _MOST_BROKEN * (len(events) + len(broken)):
         raise SourceError(f"{path}, {broken[0]}; {len(broken)} of {len(events) + len(broken)} are none")
-    return events, [f"{count(len(broken), 'line')} left out ({broken[0]})"] if broken else []
+    return events, [f"{count(len(broken), 'line')} skipped ({broken[0]})"] if broken else []
 
 
 def _run(path: Path, number: int, events: Sequence[LoggedEvent], statements: Statements) -> Reading:

@@ -10,7 +10,7 @@ from scalecurve_importing.reading import Reading, Stretch
 from scalecurve_importing.run_lines import RunLines, StepLine
 
 WARMUP = 5
-"""Intervals left out at the beginning of a run, as CloudAI does by default: steps, where each has its line."""
+"""Intervals dropped at the beginning of a run, as CloudAI does by default: steps, where each has its line."""
 _MOST = 10
 _SLOW = 3.0  # times the median: more than noise
 
@@ -23,7 +23,7 @@ def readings_of(reading: Reading, runs: Sequence[RunLines], notes: Sequence[str]
     long = max(runs, key=lambda run: len(run.entries))
     kept = [run for run in runs if len(run.entries) > WARMUP or run is long]
     if short := len(runs) - len(kept):
-        notes = (*notes, f"{count(short, 'run')} of {WARMUP} lines or fewer left out")
+        notes = (*notes, f"{count(short, 'run')} of {WARMUP} lines or fewer skipped")
     readings = []
     for run in kept:
         parts, own = _summarize_run(run, reading)
@@ -80,9 +80,9 @@ def _slow(entries: Sequence[StepLine], covered: Sequence[int], parts: Sequence[S
 
 
 def stretches(steps: Sequence[Stretch], warmup: int = WARMUP) -> tuple[tuple[Stretch, ...], str]:
-    """Return at most ten stretches of consecutive intervals, to show how steady it was, and a note on what is left out.
+    """Return at most ten stretches of consecutive intervals, to show how steady it was, and a note on what is dropped.
 
-    Of few intervals only the first is left out; of one, none.
+    Of few intervals only the first is dropped; of one, none.
     """
     skipped = _count_warm_up([1] * len(steps), warmup)
     note = f"first {skipped} of {len(steps)} entries skipped as warm-up" if skipped else ""

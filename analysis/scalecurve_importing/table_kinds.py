@@ -98,7 +98,7 @@ def _select_wandb_runs(table: PreparedTable, headers: Sequence[str]) -> Prepared
     notes = ["the last value that the run logged, by W&B's table of runs"]
     if lost:
         said = few([f"{row.get('Name')} ({row['State']})" for row in lost], 3)
-        notes.append(f"{count(len(lost), 'run')} left out: {said}")
+        notes.append(f"{count(len(lost), 'run')} skipped: {said}")
     trainer = any(header.rpartition("/")[2] == "train_samples_per_second" for header in headers)
     own = {*_WANDB, *(header for header in headers if trainer and header.rpartition("/")[2] in _TRAINER)}
     own |= {h for h in headers if h.rpartition("/")[2] in ("global_step", "epoch")}

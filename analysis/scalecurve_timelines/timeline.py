@@ -158,7 +158,7 @@ def history(
 def sessions_of(
     collected: Contents, include_unproved: bool = False, without: Collection[str] = ()
 ) -> tuple[dict[str, list[PastSession]], list[str]]:
-    """List each experiment's sessions in the order of time, each trial once; and what is left out, a sentence each.
+    """List each experiment's sessions in the order of time, each trial once; and what is excluded, a sentence each.
 
     Runs of ``without`` are passed over: those of a bundle that is held against its own past.
     """

@@ -99,7 +99,7 @@ POD_ROLE_ENV = "SCALECURVE_POD_ROLE"
 """``launcher``, ``chief`` or ``ps``: what a pod without workers does, where the job kind has no word for it."""
 
 BUDGET_ENV = "SCALECURVE_RECORD_BYTES"
-"""The most bytes of a record's payload that may go through a log; what does not fit is left out and named."""
+"""The most bytes of a record's payload that may go through a log; what does not fit is dropped and named."""
 
 RESULTS_ENV = "SCALECURVE_RESULTS"
 """Folder of the claim that takes everything, in a folder for each attempt; unset where there is none."""

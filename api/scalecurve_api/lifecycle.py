@@ -137,8 +137,8 @@ def decide(
 ) -> Decision:
     """Decide for trials, in plan order; a trial that is not in ``observed`` was never begun.
 
-    ``trials`` may be all trials or a window of them. ``terminal`` counts, by final phase, the trials left out because
-    ``is_terminal`` holds and they have no job to remove; ``not_started`` is the number of those left out because they
+    ``trials`` may be all trials or a window of them. ``terminal`` counts, by final phase, the trials absent because
+    ``is_terminal`` holds and they have no job to remove; ``not_started`` is the number of those absent because they
     were never begun and come after all others: of these the first ``spec.parallelism`` must be in ``trials``, or all
     there are before the end of the ``horizon``. Actions, counts, phase and message are then the same as for all trials.
     Trials that the horizon drops are in none of these.

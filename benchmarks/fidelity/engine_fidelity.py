@@ -114,7 +114,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--workers", type=int, nargs="+", default=None, help="left out: 1, 2, 4 as far as GPUs go")
+    arguments.add_argument("--workers", type=int, nargs="+", default=None, help="default: 1, 2, 4 as far as GPUs go")
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--suspects", nargs="*", choices=ARMS, default=(), help="arms beside plain, engine, exposed")
     arguments.add_argument("--arms", nargs="+", choices=ARMS, help="these arms alone, plain first")

@@ -101,7 +101,7 @@ def llama(workers: int, cpu: bool) -> list[Configuration]:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--workers", type=int, nargs="+", default=None, help="left out: 1, 2, 4 as far as GPUs go")
+    arguments.add_argument("--workers", type=int, nargs="+", default=None, help="default: 1, 2, 4 as far as GPUs go")
     arguments.add_argument("--pairs", type=int, default=3)
     arguments.add_argument("--quick", action="store_true", help="a tiny model on CPUs, to try the script")
     arguments.add_argument("--compile", action="store_true", help="the compiled models only")

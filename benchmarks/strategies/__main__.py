@@ -5,7 +5,7 @@
 Every trial is a torchrun of the worker with windows and checks as under an engine; its rank records are judged by
 ``record.verdict``, and one that was not what was asked for shows its reason beside its numbers. Trials of one GPU run
 side by side, each on its own. The most wanted come first, and each is printed when it has ended: what does not fit into
-``--seconds`` is left out and named. While one runs the next loads its Python, and waits. Needs torch and pydantic.
+``--seconds`` is skipped and named. While one runs the next loads its Python, and waits. Needs torch and pydantic.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def main() -> int:
                 wire = {"rows": [asdict(row) for row in rows], "leftOut": left_out}
                 given.out.write_text(json.dumps(wire, indent=1) + "\n")
     if left_out:
-        print(f"left out, for lack of time: {', '.join(left_out)}")
+        print(f"skipped, for lack of time: {', '.join(left_out)}")
     return 1 if any(row.problem for row in rows) else 0
 
 

@@ -1,4 +1,4 @@
-"""An engine and a worker of different versions: what is left out, what is passed over, and what is said of it."""
+"""An engine and a worker of different versions: what is dropped, what is passed over, and what is said of it."""
 
 from __future__ import annotations
 

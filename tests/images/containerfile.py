@@ -30,7 +30,7 @@ class Stage:
 
 
 def instructions(text: str) -> Iterator[Instruction]:
-    """Each instruction as (word, the rest), continued lines joined, comments left out."""
+    """Each instruction as (word, the rest), continued lines joined, without comments."""
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
     for line in re.sub(r"\\\n", " ", "\n".join(lines)).splitlines():
         word, _, rest = line.strip().partition(" ")

@@ -58,7 +58,7 @@ def test_ramble(tmp_path: Path) -> None:
         (4, 1, pytest.approx(400.5), "toy.train"),
         (8, 2, pytest.approx(790), "toy.train"),
     ]
-    assert readings[0].notes == ("1 case left out: results.json, c (FAILED)",)
+    assert readings[0].notes == ("1 case skipped: results.json, c (FAILED)",)
     assert len(compose("x", readings).records) == 2, "weak, by the batch of a worker"
 
 
@@ -124,7 +124,7 @@ def test_reframe(tmp_path: Path) -> None:
     name, readings = read(tmp_path, report(*cases, failed), Statements({"mode": "weak"}))
     assert name == "reframe"
     assert [(r.workers, r.nodes, r.throughput, r.model) for r in readings] == [(4, 1, 400, "Toy"), (8, 2, 800, "Toy")]
-    assert readings[1].notes == ("1 case left out: results.json, Toy %n=16 (sanity error: no match)",)
+    assert readings[1].notes == ("1 case skipped: results.json, Toy %n=16 (sanity error: no match)",)
 
 
 def test_reframe_of_version_3(tmp_path: Path) -> None:

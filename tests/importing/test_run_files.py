@@ -338,7 +338,7 @@ def test_mllog_with_a_broken_line(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(mlperf(*times, broken, end_s=2000))
     _, (reading,) = read(tmp_path / "log", workers="8")
     assert reading.throughput == pytest.approx(800)
-    assert reading.notes[-1].startswith("1 line left out (line 46: not an event of MLLog: JSONDecodeError: ")
+    assert reading.notes[-1].startswith("1 line skipped (line 46: not an event of MLLog: JSONDecodeError: ")
     (tmp_path / "log").write_text(mlperf(*epochs, *[broken] * 4))
     with pytest.raises(SourceError, match=r"line 22: not an event of MLLog: JSONDecodeError: .*; 4 of 25 are none"):
         read(tmp_path / "log", workers="8")

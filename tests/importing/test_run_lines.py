@@ -54,7 +54,7 @@ def test_a_step_that_goes_back_begins_another_run(tmp_path: Path, form: str) -> 
 def test_a_start_that_soon_ended_is_left_out(tmp_path: Path) -> None:
     (reading,) = read(tmp_path, [megatron(step, 5.0) for step in (1, 2, 3)] + [megatron(n, 0.5) for n in range(1, 31)])
     assert reading.throughput == pytest.approx(128)
-    assert "1 run of 5 lines or fewer left out" in reading.notes
+    assert "1 run of 5 lines or fewer skipped" in reading.notes
 
 
 def test_a_slow_line_counts_and_is_named(tmp_path: Path) -> None:

@@ -116,10 +116,10 @@ def test_wandbs_table_of_runs(tmp_path: Path) -> None:
     assert rates(readings) == [(1, 11.5), (4, 40.5)]
     assert [reading.global_batch for reading in readings] == [32, 128]
     assert readings[0].notes == (
-        "the last value that the run logged, by W&B's table of runs", "1 run left out: red-lake-3 (crashed)",
+        "the last value that the run logged, by W&B's table of runs", "1 run skipped: red-lake-3 (crashed)",
     )  # fmt: skip
     assert {record.trial.point.mode.value for record in compose("x", readings).records} == {"weak"}
-    with pytest.raises(SourceError, match=r"has no row; 1 run left out: red-lake-3 \(crashed\)"):
+    with pytest.raises(SourceError, match=r"has no row; 1 run skipped: red-lake-3 \(crashed\)"):
         read(tmp_path, "\n".join([WANDB.splitlines()[0], WANDB.splitlines()[3]]))
 
 

@@ -1,7 +1,7 @@
 """Pack a bundle into one file, and unpack it: a zip of its experiment, ledger, predictions, ``trials/``, and digests.
 
 The same bundle gives the same bytes: files in the order of their names, no times, no owners. What else lies in the
-folder (a report, an engine's scratch files) is left out: a report can be written again from the packed file.
+folder (a report, an engine's scratch files) is not packed: a report can be written again from the packed file.
 """
 
 import hashlib

@@ -186,7 +186,7 @@ def leave_out(nodes: Sequence[str]) -> Object:
 
 
 def culprits(search: NodeSearch) -> list[str]:
-    """Nodes to leave out: slow ones, and one end of each slow link."""
+    """Nodes to exclude: slow ones, and one end of each slow link."""
     ends = [b for a, b in search.slow_links if not {a, b} & set(search.slow_nodes)]
     return list(dict.fromkeys([*search.slow_nodes, *ends]))
 

@@ -78,7 +78,7 @@ def mean_parts(anatomies: Sequence[StepAnatomy]) -> dict[str, float]:
 def _own(times: SectionTimes, step_s: float, ranks: int) -> float | None:
     """Seconds of a step in which a rank does not wait for others; None where a wait may be hidden."""
     if times.own_ns is not None:
-        # Windows without communication have left out DDP's only: what the program calls apart from it stayed.
+        # Windows without communication have dropped DDP's only; what the program calls itself stayed.
         stayed = times.apart_ns or 0 if times.own_method == WITHOUT_COMMUNICATION else 0
         return (times.own_ns - stayed / times.steps) / 1e9
     waits = (times.seconds("communication") or 0.0) + (times.seconds("server") or 0.0)

@@ -169,7 +169,7 @@ def cost_of(
 
 
 def holds_for(sessions: Collection[int]) -> str:
-    """What time and cost of an epoch or a training leave out, by the sessions of their curves; said once a table."""
+    """What time and cost of an epoch or a training exclude, by the sessions of their curves; said once a table."""
     fewest = min(sessions, default=1)
     return _HOLDS_FOR.format("in one session" if fewest <= 1 else f"over {count(fewest, 'session')}")
 

@@ -9,7 +9,7 @@ from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult
 from scalecurve.curves.tables import build, or_pending
 from scalecurve.render.table import Cell, Column, Table
 
-LEAST_SHARE = 0.01  # of the step; less is left out of the bandwidth over exposed communication
+LEAST_SHARE = 0.01  # of the step; less is ignored in the bandwidth over exposed communication
 _NOTES = (
     "Bytes are what one worker sends per step, from the record (a ring sends 2(N-1)/N of the gradients); over the step "
     "= bytes / step time, the average load of its link; over exposed communication = bytes / exposed time.",

@@ -35,7 +35,7 @@ _VOLUMES = ("shm", "out", "tmp", "results")
 
 @dataclass(frozen=True)
 class Converted:
-    """The YAML of the experiments, which begins with what was left out and guessed, as comments."""
+    """The YAML of the experiments, which begins with what was dropped and guessed, as comments."""
 
     text: str
     notes: tuple[str, ...]
@@ -49,7 +49,7 @@ def experiment_from(text: str, file: str) -> Converted:
         file: What messages call the text.
 
     Returns:
-        The YAML of the experiments, with what was left out and guessed.
+        The YAML of the experiments, with what was dropped and guessed.
 
     Raises:
         ManifestError: the text is no YAML, holds no such job, or one that no experiment can be made of.

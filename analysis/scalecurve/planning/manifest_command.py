@@ -213,7 +213,7 @@ def _make_program(parsed: ScriptCommand) -> Started:
     program = _find_program(parsed.words) or Started(_custom(list(parsed.words), parsed.launcher))
     program.env, program.ranks = dict(parsed.env), parsed.ranks
     if parsed.dropped:
-        program.notes.append(f"the launcher's {', '.join(parsed.dropped)} has no effect here and is left out")
+        program.notes.append(f"the launcher's {', '.join(parsed.dropped)} has no effect here and is dropped")
     return program
 
 
@@ -224,6 +224,6 @@ def _find_program(words: Sequence[str]) -> Started | None:
             workload, left = made
             name = words[0].rpartition("/")[2]
             notes = [f"{name} is program {workload['program']}, in ScaleCurve's own image"]
-            notes += [f"left out of the benchmark's options: {', '.join(left)}"] if left else []
+            notes += [f"dropped from the benchmark's options: {', '.join(left)}"] if left else []
             return Started(workload, notes=notes)
     return None

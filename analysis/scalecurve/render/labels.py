@@ -9,7 +9,7 @@ _AXIS = re.compile(r'(?:^|(?<= ))([A-Za-z][\w.]*)=("(?:[^"\\]|\\.)*"|\S+)')
 
 
 def shortened(names: Iterable[str]) -> tuple[dict[str, str], str]:
-    """``(name -> what to show, a note of what is left out)``; the same names and "" where that would not help."""
+    """``(name -> what to show, a note of what is omitted)``; the same names and "" where that would not help."""
     distinct = list(dict.fromkeys(names))
     axes = [dict[str, str](_AXIS.findall(name)) for name in distinct]
     usual = usual_values(axes)

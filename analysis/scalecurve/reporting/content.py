@@ -88,7 +88,7 @@ def _slim(svg: str) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """One heading with what stands under it; empty tables and missing plots are left out beforehand."""
+    """One heading with what stands under it; empty tables and missing plots are removed beforehand."""
 
     name: str
     title: str

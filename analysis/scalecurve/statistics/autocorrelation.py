@@ -62,7 +62,7 @@ def long_run_variance(series: NDArray[np.float64]) -> float:
 
 
 def block_means(series: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], int]:
-    """Means of at most `most` consecutive blocks of equal length, and that length; a short tail is left out."""
+    """Means of at most `most` consecutive blocks of equal length, and that length; a short tail is dropped."""
     length = -(-len(series) // most)
     if length == 1:
         return series, 1

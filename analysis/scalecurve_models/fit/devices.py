@@ -132,7 +132,7 @@ def device_table(devices: Sequence[DeviceFit]) -> Table:
     )
     rows: list[tuple[Cell, ...]] = []
     notes = [
-        "utilization: t = t0 + t1 m for m samples per worker, without communication; batch sizes are left out.",
+        "utilization: t = t0 + t1 m for m samples per worker, without communication; batch sizes are not in it.",
         "energy: J/sample = e + p N/X, with e for the work and p watts per worker while it holds a device.",
         PARAMETER_NOTE,
     ]

@@ -113,7 +113,7 @@ _ENTRIES = (
     _llama("llama_1b", 1_235_814_400),
     _llama("llama_3b", 3_212_749_824),
     _llama("llama_8b", 8_030_261_248),
-    # Mixtures of experts. OLMoE's norms of queries and keys are left out: 65,536 parameters.
+    # Mixtures of experts. OLMoE's norms of queries and keys are not counted: 65,536 parameters.
     _transformer("mixtral_8x7b", "mixture", 46_702_792_704, length=2048, vocabulary=32_000),
     _transformer("olmoe_1b_7b", "mixture", 6_919_096_320, length=2048, vocabulary=50_304),
     # Small enough for a CPU; the shapes are ours.

@@ -48,7 +48,7 @@ class Servers(Protocol):
 
     @property
     def backup_workers(self) -> int:
-        """Count the workers whose gradients an update may leave out."""
+        """Count the workers whose gradients an update may ignore."""
 
 
 S = TypeVar("S", bound=Strategy)

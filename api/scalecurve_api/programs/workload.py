@@ -118,7 +118,7 @@ class Workload(Described):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse a program whose name would get lost where defaults are left out."""
+        """Refuse a program whose name would get lost where defaults are omitted."""
         field = cls.model_fields["program"]
         named = get_origin(field.annotation) is Literal
         if named and not field.is_required() and field.default != DEFAULT_PROGRAM:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# Fields of a cpu line (man 5 proc). Interrupt time is left out: the kernel charges it to nobody, and this trial's own
+# Fields of a cpu line (man 5 proc). Interrupt time is excluded: the kernel charges it to nobody, and this trial's own
 # network traffic causes it.
 _BUSY_FIELDS = (0, 1, 2)  # user, nice, system
 _STEAL_FIELD = 7  # a virtual core that was ready to run while the hypervisor ran another guest

@@ -79,7 +79,7 @@ def seal(
     """The payload, at most ``budget`` bytes of it; the same bytes for the same contents.
 
     Journals go when they do not fit, all of them, for a part of the ranks would say wrong things of the slowest. The
-    slowest and the median rank of every step then stand in their place. Rank records are never left out, for
+    slowest and the median rank of every step then stand in their place. Rank records are never dropped, for
     without them nothing can be judged: a budget below them is exceeded.
 
     Raises:

@@ -179,7 +179,7 @@ class ExperimentObjects:
     def jobs_of(self, trial: str) -> list[CachedJob]:
         """A trial's jobs, oldest attempt first: at most one, except for the moment in which one is replaced.
 
-        Jobs of an earlier trial object of the same name are left out; the garbage collector is about to remove them.
+        Jobs of an earlier trial object of the same name are excluded; the garbage collector is about to remove them.
         """
         prefix, cached = f"{trial}-a", self.trials.get(trial)
         jobs = [job for name, job in self.jobs.items() if name.startswith(prefix) and job.trial == trial]

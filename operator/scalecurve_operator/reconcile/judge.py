@@ -37,7 +37,7 @@ _THROUGHPUT = ("samples", "wall_s", "throughput")
 
 @dataclass(frozen=True)
 class Judgment:
-    """The verdict without its checks, what the record lists as left out, and what was not shown of the program."""
+    """The verdict without its checks, what the record lists as dropped, and what was not shown of the program."""
 
     verdict: Verdict
     left_out: tuple[str, ...] = ()

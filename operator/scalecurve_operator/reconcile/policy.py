@@ -6,7 +6,7 @@ from scalecurve_operator.cache.trial_index import TrialIndex
 from scalecurve_operator.settings import Settings
 
 SMALLEST_RECORD = 1 << 14
-"""A record of fewer bytes could leave out the ranks themselves."""
+"""A record of fewer bytes could drop the ranks themselves."""
 
 
 def record_share(settings: Settings, index: TrialIndex) -> int:

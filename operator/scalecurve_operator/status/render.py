@@ -197,7 +197,7 @@ def _event(phase: TrialPhase, now: float) -> Object:
 
 
 def _bound_record(record: Object) -> Object:
-    """The record itself lists everything that was left out."""
+    """The record itself lists everything that was dropped."""
     if "leftOut" not in record:
         return record
     return record | {"leftOut": [one_line(text, 128) for text in record["leftOut"][:MAX_LEFT_OUT]]}

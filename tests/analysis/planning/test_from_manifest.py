@@ -118,7 +118,7 @@ def test_an_mpijob_with_efa() -> None:
     assert pod["containers"][0]["resources"]["limits"] == {"vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"}
     assert pod["volumes"] == [{"name": "shm-of-the-job", "hostPath": {"path": "/dev/shm"}}]
     assert pod["containers"][0]["volumeMounts"] == [{"name": "shm-of-the-job", "mountPath": "/dev/shm"}]
-    assert "left out of the benchmark's options: -c 1" in converted.notes
+    assert "dropped from the benchmark's options: -c 1" in converted.notes
 
 
 def test_a_trainjob_keeps_its_runtime() -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# Rank, world size, local rank. Slurm's are left out: a batch script has them too, though it is no rank.
+# Rank, world size, local rank. Slurm's are ignored: a batch script has them too, though it is no rank.
 _LAUNCHERS = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),

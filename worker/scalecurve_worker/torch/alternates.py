@@ -41,7 +41,7 @@ class PeakMemory:
 class NoSync:
     """The same step without its all-reduce: replicas drift apart, so all state is put back afterwards.
 
-    ``no_sync`` also leaves out the copies into buckets, which some other baselines keep; hence it is named. The state
+    ``no_sync`` also skips the copies into buckets, which some other baselines keep; hence it is named. The state
     is kept in host memory, so that it takes none of the device's.
     """
 

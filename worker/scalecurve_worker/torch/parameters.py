@@ -18,7 +18,7 @@ def parameter_checksum(model: nn.Module) -> str:
 
     Collective where ranks hold shares (FSDP).
 
-    Buffers are left out: DDP copies rank 0's before each forward pass, which then changes batch norm's running
+    Buffers are excluded: DDP copies rank 0's before each forward pass, which then changes batch norm's running
     statistics by the rank's own batch, so they differ between healthy replicas.
     """
     digests = {}

@@ -83,7 +83,7 @@ class RemoteParameters(Protocol):
 class WrappedModel:
     """A model ready to train, with its optimizer.
 
-    ``no_sync`` is the context in which a backward pass leaves out its communication; ``exposed`` names the method that
+    ``no_sync`` is the context in which a backward pass skips its communication; ``exposed`` names the method that
     takes communication out of a step, and is None where there is none, which ``unexposed`` then explains.
     ``learns_graph`` means that the first update cannot be without communication. ``remote`` is set where workers
     do not hold the parameters, and ``gpus`` are those that this one process drives, where there is one for all.

@@ -188,7 +188,7 @@ class Sheet:
 
 
 def first(items: Sequence[T], most: int, noun: str) -> tuple[Sequence[T], str]:
-    """The first ``most`` items, and a sentence for the caption that says how many are left out."""
+    """The first ``most`` items, and a sentence for the caption that says how many are omitted."""
     more = len(items) - most
     return items[:most], f" The first {most} {noun}; {more} more in the table." if more > 0 else ""
 

@@ -15,7 +15,7 @@ EVALUATIONS_FILE = "evals.jsonl"
 
 
 class Evaluation(Model):
-    """One row of ``evals.parquet``: ``wall_s`` is training time so far, evaluation left out."""
+    """One row of ``evals.parquet``: ``wall_s`` is training time so far, without evaluation."""
 
     epoch: Int64
     step: Int64

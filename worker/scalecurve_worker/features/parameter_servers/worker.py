@@ -36,7 +36,7 @@ class ParameterServerOptimizer(torch.optim.Optimizer):
     """Gradients to every server, then its parameters back: one push and one fetch a step.
 
     With backup workers a gradient may come too late: ``used`` is then False, and ``behind`` is how many further steps
-    the others have ended meanwhile, which this worker has to leave out (0 where updates are asynchronous).
+    the others have ended meanwhile, which this worker has to exclude (0 where updates are asynchronous).
     """
 
     def __init__(

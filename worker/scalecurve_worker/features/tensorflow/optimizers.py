@@ -86,7 +86,7 @@ _CLASSES = {
 
 
 def make_optimizer(optimizer: Optimizer) -> Any:
-    """Make Keras's optimizer, whose sum over replicas can be left out: the flag is read when a step is traced.
+    """Make Keras's optimizer, whose sum over replicas can be skipped: the flag is read when a step is traced.
 
     Of adagrad and rmsprop torch adds its epsilon to the root, and Keras to what is under it: the square is the same
     where it matters.

@@ -137,7 +137,7 @@ def components(strategy: Any, variable: Any) -> tuple[Any, ...]:
 def replica_checksums(strategy: Any, model: Any) -> list[str]:
     """Compute for each replica here a digest of names, shapes, types and bits of its trainable variables, by name.
 
-    Running statistics of batch norm are left out: they are each replica's own. Frozen layers have their own digest.
+    Running statistics of batch norm are excluded: they are each replica's own. Frozen layers have their own digest.
     """
     ordered = sorted(model.trainable_variables, key=lambda variable: str(variable.path))
     digests = [hashlib.blake2b(digest_size=16) for _ in components(strategy, ordered[0])]

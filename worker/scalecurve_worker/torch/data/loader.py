@@ -96,8 +96,8 @@ def epoch_order(spec: DataSpec, shard: DataShard, epoch: int) -> Tensor:
     """Return the item numbers of one worker in one epoch, int64, on the CPU.
 
     Training: the whole set shuffled by ``seed + epoch``, every ``world``-th from ``rank`` on, the tail that fills
-    no batch left out. That is what ``DistributedSampler(drop_last=True)`` gives, and step k consumes the same
-    global batch whatever the number of workers. Validation: in the order of the set, none twice, none left out.
+    no batch dropped. That is what ``DistributedSampler(drop_last=True)`` gives, and step k consumes the same
+    global batch whatever the number of workers. Validation: in the order of the set, none twice, none skipped.
     """
     if spec.split != "train":
         return torch.arange(spec.items)[shard.rank :: shard.world]

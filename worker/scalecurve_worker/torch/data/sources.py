@@ -127,7 +127,7 @@ def open_data(
     """Open a source for one worker.
 
     ``batch`` is the items of one step of this worker, ``rank`` and ``world`` its place among the workers. ``shape``
-    (one item) and ``classes`` are the set's own when left out; images are resized to ``shape``, and grey ones
+    (one item) and ``classes`` are the set's own by default; images are resized to ``shape``, and grey ones
     repeated over its channels. ``classes`` may be more than the set has, not less. ``seed`` orders the set, the same
     on every worker. The global random state is neither read nor changed.
 

@@ -21,7 +21,7 @@ from torch.utils.flop_counter import flop_registry
 from scalecurve_worker.torch.flops import FlopCountError, Precision, count_call_flops
 
 _ATEN = torch.ops.aten
-# Attention on CPUs, which torch's counter leaves out, has the arguments of the kernel for GPUs.
+# Attention on CPUs, which torch's counter omits, has the arguments of the kernel for GPUs.
 _ON_CPU = {
     _ATEN._scaled_dot_product_flash_attention_for_cpu: _ATEN._scaled_dot_product_flash_attention,
     _ATEN._scaled_dot_product_flash_attention_for_cpu_backward: _ATEN._scaled_dot_product_flash_attention_backward,

@@ -25,7 +25,7 @@ def build(
     """Build a model with freshly drawn parameters, on torch's current default device.
 
     ``classes`` (the vocabulary of a transformer) and ``input_shape`` (one sample, without the batch) are the
-    paper's when left out. The model maps a batch to logits, see :func:`training_loss` for the loss.
+    paper's by default. The model maps a batch to logits, see :func:`training_loss` for the loss.
 
     Options are ``zero_init_residual`` (ResNet), ``batch_norm`` and ``dropout`` (VGG), ``dropout`` (AlexNet, GPT-2),
     ``auxiliary`` and ``dropout`` (GoogLeNet, Inception-v3), ``hidden`` (MLP), ``context`` (GPT-2).

@@ -128,7 +128,7 @@ class _Reader(pickle._Unpickler):
     """The pickle interpreter in Python, with five names and no others.
 
     Not the one in C: a damaged file can ask that one for a table of 2^32 entries, and it obliges. Byte arrays are
-    left out for the same reason: their size is believed before the bytes are there.
+    excluded for the same reason: their size is believed before the bytes are there.
     """
 
     dispatch = {code: load for code, load in pickle._Unpickler.dispatch.items() if code != pickle.BYTEARRAY8[0]}

@@ -66,7 +66,7 @@ class Epochs(ABC):
             )
 
     def __len__(self) -> int:
-        """Steps of an epoch; a last global batch that is not full is left out."""
+        """Steps of an epoch; a last global batch that is not full is dropped."""
         return self._steps
 
     def epoch(self, number: int) -> Iterator[Batch]:
